@@ -1,0 +1,5 @@
+"""``python -m beyondswe.cli``."""
+
+from beyondswe.cli import main
+
+main()

@@ -1,0 +1,63 @@
+"""What scoring takes and gives: statuses, test results, the evidence of one job and the verdict on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Status(StrEnum):
+    """How an attempt ended (DESIGN.md, run folder). Only the last is retried."""
+
+    RESOLVED = "resolved"
+    UNRESOLVED = "unresolved"
+    EMPTY_PATCH = "empty_patch"
+    PATCH_REJECTED = "patch_rejected"
+    TEST_TIMEOUT = "test_timeout"
+    AGENT_TIMEOUT = "agent_timeout"
+    AGENT_ERROR = "agent_error"
+    BUDGET_EXHAUSTED = "budget_exhausted"
+    TAMPERED = "tampered"
+    INFRASTRUCTURE_ERROR = "infrastructure_error"
+
+
+class TestResult(StrEnum):
+    """What became of one expected test. Only `PASSED` counts; xfail and deselected are not passed."""
+
+    __test__ = False
+
+    PASSED = "passed"
+    FAILED = "failed"
+    ERROR = "error"
+    SKIPPED = "skipped"
+    MISSING = "missing"
+
+
+@dataclass(frozen=True)
+class Patch:
+    """A change, taken from a sandbox or submitted: UTF-8 text that survives JSON, and what was left out of it."""
+
+    text: str
+    sha256: str
+    left_out: tuple[str, ...] = ()  # ignored, caches, build products: git-quoted paths with a reason each
+
+
+@dataclass(frozen=True)
+class Scored:
+    """The verdict on one patch and its evidence."""
+
+    status: Status  # resolved, unresolved, empty_patch, patch_rejected, test_timeout, tampered, infrastructure_error
+    score: float  # 0 to 1
+    pass_rate: float  # 0 to 1: share of expected tests that passed
+    f2p: dict[str, TestResult] = field(default_factory=dict)
+    p2p: dict[str, TestResult] = field(default_factory=dict)
+    tests: dict[str, TestResult] = field(default_factory=dict)  # Doc2Repo: in place of f2p and p2p
+    flags: tuple[str, ...] = ()
+    error: str | None = None
+    log: str = ""  # what the tests printed: head and tail, never parsed
+    records: tuple[str, ...] = ()  # the runner's event stream, one JSON document a line
+    timings: dict[str, float] = field(default_factory=dict)  # compose, create, put, start, wait, logs, remove, tests
+
+    @property
+    def resolved(self) -> bool:
+        return self.status is Status.RESOLVED
