@@ -1,0 +1,38 @@
+# The same few commands for people and for CI. `make demo` and `make test` do all the set-up on a fresh machine.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+JUNIT ?=
+
+.PHONY: setup engine demo check test test-slow clean
+
+setup: $(VENV)/.installed
+
+$(VENV)/.installed: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; name one with: make PYTHON=python3.12"; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	$(BIN)/uv pip install --quiet --python $(BIN)/python -e '.[dev]'
+	@touch $@
+
+engine: setup
+	$(BIN)/beyondswe engine setup --yes
+
+demo: engine
+	$(BIN)/beyondswe eval --dataset demo --agent oracle
+	$(BIN)/beyondswe eval --dataset demo --agent nop
+
+check: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: check engine
+	$(BIN)/pytest -m "not slow" $(PYTEST_ARGS)
+
+test-slow: setup engine
+	$(BIN)/pytest -m slow $(PYTEST_ARGS)
+
+clean:
+	rm -rf $(VENV) build dist
