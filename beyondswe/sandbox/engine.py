@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import socket
+import subprocess
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
@@ -14,17 +16,61 @@ if TYPE_CHECKING:
     import docker
 
 LABEL = "io.beyondswe.namespace"
-"""Label on every image, container, network and volume of ours; its value is the namespace that may prune them."""
+"""On every image, container, network and volume of ours; its value is the namespace that may prune it."""
 
 
 def namespace() -> str:
-    """Whose things these are (``BEYONDSWE_NAMESPACE``, default ``default``): prune touches one namespace only."""
+    """Whose things these are (``BEYONDSWE_NAMESPACE``, else ``default``); prune touches one only."""
     return os.environ.get("BEYONDSWE_NAMESPACE") or "default"
 
 
 def labels(**more: str) -> dict[str, str]:
-    """Labels for a new object of ours: ``labels(role="score", run="…")`` gives ``io.beyondswe.role`` and so on."""
+    """Labels for a new image of ours: ``labels(role="base")`` adds ``io.beyondswe.role`` and so on."""
     return {LABEL: namespace(), **{f"io.beyondswe.{key}": value for key, value in more.items()}}
+
+
+def container_labels(**more: str) -> dict[str, str]:
+    """Labels for a new container, network or volume: `labels` and who it belongs to.
+
+    An image must not carry the owner (`docker commit` copies a container's labels: set it to ``""`` there):
+    a container that somebody starts by hand from our image inherits its labels, and is not ours to prune.
+    """
+    return labels(owner=owner_label(), **more)
+
+
+def owner_label() -> str:
+    """Who owns what this process makes: ``<hostname>:<pid>:<start time>``, unique while the machine is up."""
+    return f"{socket.gethostname()}:{os.getpid()}:{_start_time(os.getpid())}"
+
+
+def owner_alive(label: str) -> bool:
+    """Whether the process that an owner label names still lives.
+
+    An owner on another host (a shared or remote engine) cannot be asked and counts as alive: better a
+    container left behind than one taken from a run.
+    """
+    host, _, rest = label.partition(":")
+    pid, _, started = rest.partition(":")
+    if not host or not pid.isdecimal() or not started:
+        return False
+    if host != socket.gethostname():
+        return True
+    return _start_time(int(pid)) == started
+
+
+def _start_time(pid: int) -> str:
+    """When a process started, as text without colons, ``""`` when there is none: tells a reused pid apart."""
+    if Path("/proc/self/stat").exists():
+        try:
+            # the second field is the program's name in parentheses and may hold anything; 22 is the start
+            fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+        except OSError:
+            return ""
+        return "" if fields[0] == "Z" else fields[19]
+    shown = subprocess.run(
+        ["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False
+    )
+    return shown.stdout.strip().replace(":", ".").replace(" ", "_")
 
 
 def candidate_sockets() -> Iterator[str]:
@@ -33,7 +79,13 @@ def candidate_sockets() -> Iterator[str]:
         yield host
         return
     runtime = os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}"
-    for path in ("/var/run/docker.sock", f"{runtime}/docker.sock", "/run/podman/podman.sock", f"{runtime}/podman/podman.sock"):
+    for path in (
+        "/var/run/docker.sock",
+        f"{runtime}/docker.sock",
+        str(Path.home() / ".docker/run/docker.sock"),
+        "/run/podman/podman.sock",
+        f"{runtime}/podman/podman.sock",
+    ):
         if Path(path).is_socket():
             yield f"unix://{path}"
 
@@ -54,14 +106,18 @@ class Engine:
         tried = []
         for host in candidate_sockets():
             try:
-                client = docker.DockerClient(base_url=host, version="auto", timeout=600, max_pool_size=64)
+                # a daemon that hangs must not hold the first question for minutes; later ones may take long
+                client = docker.DockerClient(base_url=host, version="auto", timeout=15, max_pool_size=64)
                 client.ping()
+                client.api.timeout = 600
             except DockerException as error:
                 tried.append(f"{host}: {error}")
                 continue
             return cls(client, host)
         where = "; ".join(tried) or "no socket of Docker or Podman was found"
-        raise EngineUnavailable(f"no container engine answers ({where}). Run `beyondswe engine setup`, or set DOCKER_HOST.")
+        raise EngineUnavailable(
+            f"no container engine answers ({where}). Run `beyondswe engine setup`, or set DOCKER_HOST."
+        )
 
     @property
     def api(self) -> docker.APIClient:
