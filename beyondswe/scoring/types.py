@@ -61,3 +61,33 @@ class Scored:
     @property
     def resolved(self) -> bool:
         return self.status is Status.RESOLVED
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which tests one job runs.
+
+    ``ids``: exactly these node ids (scoring). Without ids: everything that the ``files`` (or folders) hold; without
+    either: what pytest collects by itself from its configuration (verification looks for ids that way).
+    """
+
+    ids: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class TestRun:
+    """What one job reported, without a verdict on it: for `verify`, which compares runs of both sides."""
+
+    __test__ = False
+
+    tests: dict[str, TestResult]  # every id that was reported; an id that was asked for and never came is MISSING
+    finished: bool  # pytest ended by itself and said so; False: time limit, crash, memory
+    timed_out: bool
+    collection_errors: dict[str, str]  # node id of the file -> the end of its traceback
+    flags: tuple[str, ...]
+    error: str | None  # why it did not finish
+    log: str
+    python: str  # versions in the image, e.g. "3.11.2"
+    pytest: str
+    timings: dict[str, float]
