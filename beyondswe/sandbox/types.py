@@ -21,7 +21,9 @@ class Network(StrEnum):
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of one sandbox. Capped to what the host has by `sandbox.limits.capped`, which says what it changed."""
+    """Limits of one sandbox. Capped to what the host has by `sandbox.limits.capped`, which says what it
+    changed.
+    """
 
     cpus: float = 4.0
     memory: int = 8 * 2**30  # bytes
@@ -45,11 +47,14 @@ class ChangeKind(StrEnum):
     MODIFIED = "modified"
     ADDED = "added"
     DELETED = "deleted"
+    UNLISTED = "unlisted"  # a folder in which the engine cannot name what changed: read all of it
 
 
 @dataclass(frozen=True)
 class Change:
-    """One path that differs from the image, as the engine lists it (absolute, bytes-safe via surrogateescape)."""
+    """One path that differs from the image, as the engine lists it (absolute, bytes-safe via
+    surrogateescape).
+    """
 
     path: str
     kind: ChangeKind
@@ -57,7 +62,9 @@ class Change:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a container's only program ended, read from the engine's end state, and what it wrote to standard output."""
+    """How a container's only program ended, read from the engine's end state, and what it wrote to standard
+    output.
+    """
 
     exit_code: int
     oom_killed: bool
@@ -86,7 +93,9 @@ class Sandbox(Protocol):
         stdin: bytes | None = None,
         max_output: int = 1 << 20,
     ) -> ExecResult:
-        """Run a command to its end (a string: by ``sh -c``). The time limit ends the whole process group inside."""
+        """Run a command to its end (a string: by ``sh -c``). The time limit ends the whole process group
+        inside.
+        """
 
     def put(self, archive: bytes | IO[bytes], path: str = "/") -> None:
         """Unpack a tar archive below ``path``."""
@@ -95,10 +104,17 @@ class Sandbox(Protocol):
         """A tar stream of ``path`` (chunks); links are given as links."""
 
     def changed_paths(self) -> list[Change]:
-        """What differs from the image, as the engine says, without asking anything inside the sandbox."""
+        """What differs from the image, as the engine says, without asking anything inside the sandbox.
+
+        Where the engine's word does not reach (names that are not UTF-8, volumes, a folder that was deleted
+        and made again) the folder itself is given as `UNLISTED`; folders are also listed as modified when a
+        child changed.
+        """
 
     def freeze(self) -> None:
-        """End every process in it; the files stay readable by `get` and `changed_paths`. After it nothing can `run`."""
+        """End every process in it; the files stay readable by `get` and `changed_paths`. After it nothing
+        can `run`.
+        """
 
     def stop(self) -> None:
         """Remove it, with whatever still runs in it. Can be called twice."""
@@ -119,7 +135,9 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class Environment:
-    """An instance's environment made ready: history cut, ``pre_commands`` run, tree snapshotted, as one image layer."""
+    """An instance's environment made ready: history cut, ``pre_commands`` run, tree snapshotted, as one
+    image layer.
+    """
 
     image: str  # id of the prepared image: agent's and scoring sandboxes start from it
     source_image: str  # what the instance names
