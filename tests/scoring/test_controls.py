@@ -56,7 +56,7 @@ def test_helper_call():
 
 def test_nothing_to_change():
     x = []
-    x.append(1)
+    x.append(object())
     return None
 
 
