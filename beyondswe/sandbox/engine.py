@@ -93,27 +93,33 @@ def candidate_sockets() -> Iterator[str]:
 class Engine:
     """A connection to an engine that answered. Safe to share between threads."""
 
-    def __init__(self, client: docker.DockerClient, host: str) -> None:
+    def __init__(self, client: docker.DockerClient, host: str, options: dict[str, Any] | None = None) -> None:
         self.client = client
         self.host = host
+        self._options = options or {"base_url": host}
 
     @classmethod
     def connect(cls) -> Engine:
         """The first engine that answers; `EngineUnavailable` says what was tried and how to get one."""
         import docker
         from docker.errors import DockerException
+        from docker.utils import kwargs_from_env
+        from requests.exceptions import RequestException
 
         tried = []
         for host in candidate_sockets():
+            options: dict[str, Any] = {"base_url": host}
+            if "DOCKER_HOST" in os.environ:  # with its certificates
+                options = dict(kwargs_from_env())
             try:
                 # a daemon that hangs must not hold the first question for minutes; later ones may take long
-                client = docker.DockerClient(base_url=host, version="auto", timeout=15, max_pool_size=64)
+                client = docker.DockerClient(**options, version="auto", timeout=15, max_pool_size=64)
                 client.ping()
-                client.api.timeout = 600
-            except DockerException as error:
+            except (DockerException, RequestException) as error:
                 tried.append(f"{host}: {error}")
                 continue
-            return cls(client, host)
+            client.api.timeout = 600
+            return cls(client, host, options)
         where = "; ".join(tried) or "no socket of Docker or Podman was found"
         raise EngineUnavailable(
             f"no container engine answers ({where}). Run `beyondswe engine setup`, or set DOCKER_HOST."
@@ -122,6 +128,24 @@ class Engine:
     @property
     def api(self) -> docker.APIClient:
         return self.client.api
+
+    def patient(self, silence: int) -> docker.APIClient:
+        """A connection of its own for one long call, given up when the engine says nothing for ``silence``
+        seconds.
+        """
+        import docker
+
+        return docker.APIClient(**self._options, version=self.client.api.api_version, timeout=silence)
+
+    def has_image(self, ref: str) -> bool:
+        """Whether an image (tag, id or digest) is there."""
+        from docker.errors import ImageNotFound
+
+        try:
+            self.client.images.get(ref)
+        except ImageNotFound:
+            return False
+        return True
 
     @cached_property
     def info(self) -> dict[str, Any]:
