@@ -1,6 +1,6 @@
-"""An instance: problem statement, environment and hidden tests, as one frozen record (spec: seeds/004, section 3.2).
+"""An instance: problem statement, environment, hidden tests; one frozen record (arXiv:2603.03194, section 3).
 
-Loaders make instances from rows (`loaders`), sources find rows (`sources`); nothing here touches a file or an engine.
+`sources` finds rows, `families` makes instances of them, `writing` makes rows again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Family(StrEnum):
 
 
 class Instance(BaseModel):
-    """One task of the benchmark. Field names are ours; `to_record` gives the published names back."""
+    """One task of the benchmark. Field names are ours; `writing.to_row` gives the published names back."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -33,27 +33,44 @@ class Instance(BaseModel):
     repo: str = ""
     base_commit: str = ""
     workdir: str = "/workspace"
-    image: str = Field(description="container image that holds the environment: a tag, or name@sha256:… (pulled by digest)")
+    image: str = Field(
+        description="container image that holds the environment: a tag, or name@sha256:… (pulled by digest)"
+    )
     language: str = "python"
     problem_statement: str = ""
-    specification: str = Field("", description="Doc2Repo: REPO_DOCUMENT_CONTENT, written to repo_document.md in the workdir")
+    specification: str = Field(
+        "", description="Doc2Repo: REPO_DOCUMENT_CONTENT, written to repo_document.md in the workdir"
+    )
     patch: str = Field("", description="reference change; never shown to the agent")
     fail_to_pass: tuple[str, ...] = ()
     pass_to_pass: tuple[str, ...] = ()
-    f2p_patch: str = Field("", description="patch that brings the hidden tests; applied at scoring only (SWE-bench: test_patch)")
-    f2p_script: str = Field("", description="text of test_fail_to_pass.py, placed in the workdir at scoring only")
+    f2p_patch: str = Field(
+        "", description="patch that brings the hidden tests; applied at scoring only (SWE-bench: test_patch)"
+    )
+    f2p_script: str = Field(
+        "", description="text of test_fail_to_pass.py, placed in the workdir at scoring only"
+    )
     test_suite: str = Field("", description="Doc2Repo: name of the suite's zip")
     test_suite_num: int = Field(0, ge=0, description="Doc2Repo: number of expected tests")
-    test_suite_dir: Path | None = Field(None, description="folder that holds the zip: beside the dataset or --test-suite-dir")
+    test_suite_dir: Path | None = Field(
+        None, description="folder that holds the zip: beside the dataset or --test-suite-dir"
+    )
     pre_commands: tuple[str, ...] = ()
     distributions: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
     docs_hosts: tuple[str, ...] = ()
     index_date: str = ""
     score_network: str = Field("none", pattern="^(none|open)$")
-    reference_archive: str = Field("", description="Doc2Repo: name of a tar beside the dataset with the reference repository; for the oracle")
-    verification: dict[str, Any] | None = Field(None, description="record of `verify`; None for datasets verified elsewhere")
-    extra: dict[str, Any] = Field(default_factory=dict, description="fields of the row that we do not know, kept as they came")
+    reference_archive: str = Field(
+        "",
+        description="Doc2Repo: name of a tar beside the dataset with the reference; for the oracle",
+    )
+    verification: dict[str, Any] | None = Field(
+        None, description="record of `verify`; None for datasets verified elsewhere"
+    )
+    extra: dict[str, Any] = Field(
+        default_factory=dict, description="fields of the row that we do not know, kept as they came"
+    )
 
     @property
     def is_doc2repo(self) -> bool:
@@ -66,7 +83,7 @@ class Instance(BaseModel):
 
     @property
     def content_hash(self) -> str:
-        """sha256 over everything that decides a score: same hash, same question (part of the verdict cache's key)."""
+        """sha256 over all that decides a score: same hash, same question (part of the verdict cache key)."""
         record = self.model_dump(mode="json", exclude={"extra", "test_suite_dir", "image"})
         if self.test_suite and self.test_suite_dir:
             suite = self.test_suite_dir / self.test_suite

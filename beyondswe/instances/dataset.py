@@ -1,0 +1,167 @@
+"""A dataset: the instances that a command asked for, read and checked from wherever they are."""
+
+from __future__ import annotations
+
+import hashlib
+import unicodedata
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from beyondswe.errors import DataError, UsageError
+from beyondswe.instances import selection
+from beyondswe.instances.families import load_row, named_family
+from beyondswe.instances.model import Family, Instance
+from beyondswe.instances.problems import BadRow, Problem, printable
+from beyondswe.instances.seen import Seen, remember
+from beyondswe.instances.sources import RawRow, open_source
+
+SUITE_FOLDERS = ("", "doc2repo_test_suite")
+"""Where the suites' zips are, seen from the dataset's folder; the second is the published dataset's."""
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Instances in the order of their rows; ``hash`` and ``rows`` (their number) are of the whole dataset.
+
+    ``hash`` is a sha256 over what every row asks: order, selection and unknown fields do not change it.
+    """
+
+    name: str
+    version: str
+    hash: str
+    instances: tuple[Instance, ...]
+    bad: tuple[BadRow, ...]
+    rows: int = 0
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """One row after reading: an instance or what is wrong."""
+
+    instance_id: str
+    family: Family | None
+    digest: str
+    instance: Instance | None
+    bad: tuple[BadRow, ...]
+
+
+def load_dataset(
+    spec: str,
+    *,
+    families: Sequence[str] = (),
+    instances: Sequence[str] = (),
+    limit: int | None = None,
+    seed: int = 0,
+    shard: tuple[int, int] | None = None,
+    as_family: str | None = None,
+    test_suite_dir: Path | None = None,
+    split: str | None = None,
+    skip_bad: bool = False,
+    require_tests: bool = True,
+) -> Dataset:
+    """Load the dataset that ``spec`` names: a .jsonl, .json or .parquet file, a folder, or a Hugging Face id.
+
+    ``instances`` are globs over ids; ``limit`` draws a sample by family, ``shard`` (I, N) takes one of its N
+    parts. ``as_family`` is the family of rows that name none. ``require_tests=False`` is for candidates,
+    whose tests nobody has found yet.
+    `DataError` lists every bad row among the selected, unless ``skip_bad``: then they are in ``bad``.
+    """
+    wanted = {named_family(name, "--family") for name in families}
+    assumed = named_family(as_family, "--as-family") if as_family else None
+    source = open_source(spec, split=split)
+    suites = _suite_folders(test_suite_dir, source.folder)
+
+    known: dict[str, tuple[str, str]] = {}
+    entries: list[_Entry] = []
+    counts: Counter[Family | None] = Counter()
+    for raw in source.rows:
+        entry = _read(raw, assumed, require_tests, known, suites)
+        counts[entry.family] += entry.instance is not None
+        if not selection.may_be_wanted(entry, wanted, instances):
+            entry = replace(entry, instance=None)  # nobody asked for it: not kept in memory
+        entries.append(entry)
+    if not entries:
+        raise DataError(f"{spec}: there are no rows in it")
+    digest = hashlib.sha256("\n".join(sorted(entry.digest for entry in entries)).encode()).hexdigest()
+    version = source.version or digest[:12]
+    if source.from_hub:
+        remember(
+            Seen(source.name, version, digest, {str(name): counts[name] for name in Family if counts[name]})
+        )
+
+    selected = selection.of_families(entries, wanted)
+    selected = selection.matching(selected, instances)
+    if limit is not None:
+        selected = selection.sample(selected, limit, seed)
+    if shard is not None:
+        selected = selection.shard(selected, *shard)
+    if not selected:
+        raise UsageError(
+            f"{spec}: none of its {len(entries)} rows is of the family, sample and shard that were asked for"
+        )
+    bad = tuple(row for entry in selected for row in entry.bad)
+    if bad and not skip_bad:
+        rows = sum(bool(entry.bad) for entry in selected)
+        raise DataError(
+            f"{spec}: {rows} of {len(selected)} selected rows are bad; "
+            "mend them, or go on without them with --skip-bad\n" + "\n".join(f"  {row}" for row in bad)
+        )
+    return Dataset(
+        name=source.name,
+        version=version,
+        hash=digest,
+        instances=tuple(entry.instance for entry in selected if entry.instance),
+        bad=bad,
+        rows=len(entries),
+    )
+
+
+def _read(
+    raw: RawRow,
+    assumed: Family | None,
+    require_tests: bool,
+    known: dict[str, tuple[str, str]],
+    suites: Sequence[Path],
+) -> _Entry:
+    """One row → entry. ``known`` has the ids of the rows before it and their places; this one's is added."""
+    if raw.values is None:
+        assert raw.problem is not None
+        return _Entry("", None, raw.digest, None, (BadRow.at(raw.file, raw.line, "", raw.problem),))
+    loaded = load_row(raw.values, as_family=assumed, require_tests=require_tests)
+    problems = [*loaded.problems, *_clash(loaded.instance_id, f"{raw.file}:{raw.line}", known)]
+    bad = tuple(BadRow.at(raw.file, raw.line, loaded.instance_id, problem) for problem in problems)
+    instance = loaded.instance if not bad else None
+    if instance is not None and instance.test_suite and suites:
+        folder = next((folder for folder in suites if (folder / instance.test_suite).is_file()), suites[0])
+        instance = instance.model_copy(update={"test_suite_dir": folder})
+    digest = instance.content_hash if instance else raw.digest
+    return _Entry(loaded.instance_id, loaded.family, digest, instance, bad)
+
+
+def _clash(instance_id: str, place: str, known: dict[str, tuple[str, str]]) -> list[Problem]:
+    """Whether an earlier row has this id, or one that is the same where upper and lower case are one."""
+    folded = unicodedata.normalize("NFC", instance_id).casefold()
+    if not instance_id or folded not in known:
+        known[folded] = (instance_id, place)
+        return []
+    other, where = known[folded]
+    name = printable(instance_id)
+    if other == instance_id:
+        wrong = f"instance_id: duplicate id; '{name}' is at {where} and again at {place}"
+        return [Problem("instance_id", name, "a unique id", wrong)]
+    wrong = (
+        f"instance_id: '{name}' at {place} and '{printable(other)}' at {where} differ only in case; "
+        "on many file systems they name one folder"
+    )
+    return [Problem("instance_id", name, "an id that differs in more than case", wrong)]
+
+
+def _suite_folders(named: Path | None, folder: Path | None) -> list[Path]:
+    """Where the zips of Doc2Repo suites may be: in the folder that was named, else beside the dataset."""
+    if named is not None:
+        if not named.is_dir():
+            raise UsageError(f"--test-suite-dir {named}: there is no such folder")
+        return [named.absolute()]
+    return [(folder / name).absolute() for name in SUITE_FOLDERS] if folder else []
