@@ -32,7 +32,7 @@ _PUBLIC = [
     "index_date",
     "score_network",
 ]
-    """Files and lines (added and removed) of the reference change; None where there is none."""
+"""Published names of the fields that do not tell the solution; others might, such as hints_text."""
 
 
 def public_row(instance: Instance) -> dict[str, Any]:
@@ -46,7 +46,7 @@ def public_row(instance: Instance) -> dict[str, Any]:
 
 
 def reference_size(instance: Instance) -> dict[str, int | None]:
-    """Files and lines (added and removed) of the reference change; None where the row has none."""
+    """Files and lines (added and removed) of the reference change; None where there is none."""
     if not instance.patch:
         return {"files": None, "lines": None}
     changes = patches.changes(instance.patch)
