@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from beyondswe.agents.protocol import AgentStatus
 from beyondswe.instances.model import Family
 from beyondswe.scoring.types import Status, TestResult
-
-
-class AgentStatus(StrEnum):
-    """How the agent ended, whatever its patch was worth."""
-
-    FINISHED = "finished"
-    TIMEOUT = "timeout"
-    ERROR = "error"
-    BUDGET_EXHAUSTED = "budget_exhausted"
 
 
 class Usage(BaseModel):
@@ -57,3 +48,22 @@ class Outcome(BaseModel):
 
     def to_row(self) -> dict[str, Any]:
         return self.model_dump(mode="json")
+
+
+_ENDS = {
+    AgentStatus.TIMEOUT: Status.AGENT_TIMEOUT,
+    AgentStatus.ERROR: Status.AGENT_ERROR,
+    AgentStatus.BUDGET_EXHAUSTED: Status.BUDGET_EXHAUSTED,
+}
+
+
+def attempt_status(scored: Status, agent: AgentStatus | None) -> Status:
+    """The status of an attempt: the verdict on its patch, or the agent's bad end where the patch did not
+    resolve.
+
+    A patch that could not be judged as one (rejected, timed out, tampered, infrastructure) keeps that word:
+    it says more about the patch than the agent's end does, and ``agent_status`` stands beside it.
+    """
+    if agent in _ENDS and scored in (Status.UNRESOLVED, Status.EMPTY_PATCH):
+        return _ENDS[agent]
+    return scored

@@ -1,0 +1,115 @@
+"""The agent that is a command: its files and the prompt are put into the sandbox, and it runs there."""
+
+from __future__ import annotations
+
+import io
+import re
+import shlex
+import tarfile
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+
+from beyondswe.agents.manifest import Manifest, PromptVia, agent_files
+from beyondswe.agents.protocol import AgentEnd, AgentStatus, PreparedAttempt
+from beyondswe.errors import AgentError
+from beyondswe.sandbox.types import Sandbox
+
+_ROOT = "/opt/beyondswe"  # outside every work folder, so that none of it can get into a patch
+PROMPT_FILE = f"{_ROOT}/prompt.md"
+AGENT_DIR = f"{_ROOT}/agent"
+LOG_LIMIT = 1 << 20  # bytes kept of each of standard output and standard error, head and tail
+
+
+class CommandAgent:
+    """An agent from an ``agent.yaml`` (or made on the spot by ``--agent-cmd``)."""
+
+    def __init__(self, manifest: Manifest, *, digest: str, folder: Path | None = None) -> None:
+        self.name = manifest.name
+        self.version = manifest.version
+        self.digest = digest
+        self.network = manifest.network
+        self._manifest = manifest
+        self._folder = folder
+
+    def start(self, prepared: PreparedAttempt, sandbox: Sandbox) -> AgentEnd:
+        manifest = self._manifest
+        if manifest.command is None:
+            raise AgentError(f"agent {self.name} has no command")
+        words = {
+            "{prompt}": prepared.prompt,
+            "{prompt_file}": PROMPT_FILE,
+            "{workdir}": prepared.environment.workdir,
+            "{agent_dir}": AGENT_DIR,
+        }
+        env = {
+            **prepared.env,
+            **{name: replace_words(value, words) for name, value in manifest.env.items()},
+            "BEYONDSWE_PROMPT_FILE": PROMPT_FILE,
+            "BEYONDSWE_WORKDIR": prepared.environment.workdir,
+        }
+        if manifest.prompt is PromptVia.ENV:
+            env[manifest.prompt_env] = prepared.prompt
+        timeout = min(prepared.timeout, manifest.timeout or prepared.timeout)
+        sandbox.put(self._archive(prepared.prompt))
+        result = sandbox.run(
+            command_line(manifest, words),
+            timeout=timeout,
+            env=env,
+            user=manifest.user or None,
+            cwd=manifest.workdir or None,
+            stdin=prepared.prompt.encode() if manifest.prompt is PromptVia.STDIN else None,
+            max_output=LOG_LIMIT,
+        )
+        log = result.stdout + (b"\n--- standard error ---\n" + result.stderr if result.stderr else b"")
+        if result.timed_out:
+            return AgentEnd(AgentStatus.TIMEOUT, None, f"ended by the time limit of {timeout:g} s", log)
+        if result.exit_code != 0:
+            return AgentEnd(
+                AgentStatus.ERROR, result.exit_code, f"the agent ended with exit code {result.exit_code}", log
+            )
+        return AgentEnd(AgentStatus.FINISHED, 0, None, log)
+
+    def _archive(self, prompt: str) -> bytes:
+        """The prompt and the agent's files as a tar for ``/``, readable by any user of the image."""
+        files = {PROMPT_FILE: (prompt.encode(), 0o644)}
+        if self._folder is not None:
+            wanted = [Path(name) for name in self._manifest.files]
+            for path in agent_files(self._folder):
+                name = path.relative_to(self._folder)
+                if any(name.is_relative_to(root) for root in wanted):
+                    mode = 0o755 if path.stat().st_mode & 0o100 else 0o644
+                    files[f"{AGENT_DIR}/{name.as_posix()}"] = (path.read_bytes(), mode)
+        stream = io.BytesIO()
+        with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as archive:
+            folders = {str(parent) for name in files for parent in PurePosixPath(name).parents}
+            for above in sorted(folders | {AGENT_DIR}):
+                if above.startswith(_ROOT):
+                    entry = tarfile.TarInfo(above.lstrip("/"))
+                    entry.type, entry.mode = tarfile.DIRTYPE, 0o755
+                    archive.addfile(entry)
+            for name, (data, mode) in files.items():
+                entry = tarfile.TarInfo(name.lstrip("/"))
+                entry.size, entry.mode = len(data), mode
+                archive.addfile(entry, io.BytesIO(data))
+        return stream.getvalue()
+
+
+def replace_words(text: str, words: Mapping[str, str], *, quote: bool = False) -> str:
+    """Replace the known words in one pass, so that a prompt that holds ``{workdir}`` stays as it is."""
+    pattern = "|".join(re.escape(word) for word in words)
+    return re.sub(pattern, lambda m: shlex.quote(words[m[0]]) if quote else words[m[0]], text)
+
+
+def command_line(manifest: Manifest, words: Mapping[str, str]) -> str | list[str]:
+    """The command with its words replaced; with ``prompt: argument`` and no ``{prompt}`` in it, the prompt
+    comes last.
+    """
+    command = manifest.command
+    assert command is not None
+    parts = [command] if isinstance(command, str) else command
+    add_prompt = manifest.prompt is PromptVia.ARGUMENT and not any("{prompt}" in part for part in parts)
+    if isinstance(command, str):
+        text = replace_words(command, words, quote=True)
+        return f"{text} {shlex.quote(words['{prompt}'])}" if add_prompt else text
+    arguments = [replace_words(part, words) for part in command]
+    return [*arguments, words["{prompt}"]] if add_prompt else arguments

@@ -1,0 +1,55 @@
+"""Find an agent: by name among those that come with the product, in a folder, or made on the spot from a
+command.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from beyondswe.agents.command import CommandAgent
+from beyondswe.agents.manifest import Manifest, folder_digest, read_manifest
+from beyondswe.agents.oracle import OracleAgent
+from beyondswe.agents.protocol import Agent
+from beyondswe.errors import UsageError
+from beyondswe.resources import resource
+
+
+def shipped_agents() -> list[Manifest]:
+    """Manifests of the agents that come with the product, by name."""
+    return [read_manifest(path.parent) for path in sorted(resource("harness", "agents").glob("*/agent.yaml"))]
+
+
+def load_agent(name: str) -> Agent:
+    """``oracle`` and the like by name; anything with a slash (``./folder``) is a folder with an
+    ``agent.yaml``.
+    """
+    if "/" in name or name in (".", ".."):
+        folder = Path(name)
+        if not folder.is_dir():
+            raise UsageError(f"--agent {name}: no such folder")
+    else:
+        known = [manifest.name for manifest in shipped_agents()]
+        if name not in known:
+            hint = f" (for the folder here, write ./{name})" if Path(name, "agent.yaml").is_file() else ""
+            raise UsageError(
+                f"no agent is called {name!r}; there are {', '.join(known)}, or a folder ./PATH{hint}"
+            )
+        folder = resource("harness", "agents", name)
+    manifest = read_manifest(folder)
+    digest = folder_digest(folder)
+    if manifest.builtin == "oracle":
+        return OracleAgent(manifest, digest=digest)
+    if manifest.command is None:
+        raise UsageError(f"agent {manifest.name} has no command of its own: give one with --agent-cmd 'CMD'")
+    return CommandAgent(manifest, digest=digest, folder=folder)
+
+
+def agent_from_command(command: str) -> Agent:
+    """An agent made on the spot: `sh -c` in the work folder, the prompt on standard input and in a file."""
+    if not command.strip():
+        raise UsageError("--agent-cmd is empty")
+    digest = hashlib.sha256(command.encode()).hexdigest()
+    base = read_manifest(resource("harness", "agents", "command"))
+    manifest = base.model_copy(update={"command": command, "version": digest[:12]})
+    return CommandAgent(manifest, digest=digest)

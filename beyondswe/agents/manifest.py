@@ -1,0 +1,127 @@
+"""``agent.yaml``: how an agent is started, where the prompt comes in, and what it needs."""
+
+from __future__ import annotations
+
+import hashlib
+from enum import StrEnum
+from pathlib import Path, PurePosixPath
+from typing import Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from beyondswe.errors import UsageError
+from beyondswe.sandbox.types import Network
+
+
+class PromptVia(StrEnum):
+    """Where the prompt comes in. It always lies in the file ``$BEYONDSWE_PROMPT_FILE`` as well."""
+
+    FILE = "file"
+    STDIN = "stdin"
+    ARGUMENT = "argument"
+    ENV = "env"
+
+
+class Manifest(BaseModel):
+    """The content of an ``agent.yaml``.
+
+    In ``command`` and the values of ``env`` these words are replaced: ``{prompt}``, ``{prompt_file}``,
+    ``{workdir}``, ``{agent_dir}``; anything else in braces stays as it is. In a command that is a string they
+    are shell-quoted.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
+    version: str = "0"
+    description: str = ""
+    command: str | list[str] | None = Field(None, description="a list of arguments, or a string for `sh -c`")
+    builtin: Literal["oracle"] | None = Field(
+        None, description="an agent that works from the host, in place of a command"
+    )
+    prompt: PromptVia = Field(
+        PromptVia.FILE, description="where the prompt comes in: file, stdin, argument or env"
+    )
+    prompt_env: str = Field("BEYONDSWE_PROMPT", description="name of the variable, with `prompt: env`")
+    env: dict[str, str] = Field(default_factory=dict)
+    workdir: str = Field("", description="folder in the sandbox to start in; default: the instance's")
+    user: str = Field("", description="user in the sandbox; default: the image's")
+    timeout: float | None = Field(None, gt=0, description="seconds; the run's own limit holds if it is lower")
+    network: Network = Field(Network.NONE, description="the least that the agent needs: none or open")
+    files: list[str] = Field(
+        default_factory=list,
+        description="files and folders of the agent's folder copied to {agent_dir}; `.` is all of it",
+    )
+
+    @field_validator("version", mode="before")
+    @classmethod
+    def _number_as_text(cls, value: object) -> object:
+        return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+    @field_validator("network")
+    @classmethod
+    def _network_that_exists(cls, value: Network) -> Network:
+        if value not in (Network.NONE, Network.OPEN):
+            raise ValueError("only none and open are there so far")
+        return value
+
+    @field_validator("files")
+    @classmethod
+    def _inside(cls, value: list[str]) -> list[str]:
+        for name in value:
+            path = PurePosixPath(name)
+            if path.is_absolute() or ".." in path.parts:
+                raise ValueError(f"{name!r} lies outside the agent's folder")
+        return value
+
+    @model_validator(mode="after")
+    def _one_way_to_start(self) -> Manifest:
+        if self.command is not None and self.builtin is not None:
+            raise ValueError("command and builtin exclude each other")
+        if self.command is not None and not self.command:
+            raise ValueError("command is empty")
+        return self
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """The manifest of an agent's folder; every fault is named with its field."""
+    path = folder / "agent.yaml"
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UsageError(f"{folder} is no agent: it has no agent.yaml") from None
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise UsageError(f"{path} cannot be read: {error}") from error
+    if not isinstance(document, dict):
+        raise UsageError(f"{path}: expected a mapping with name and command, found {type(document).__name__}")
+    try:
+        return Manifest.model_validate(document)
+    except ValidationError as error:
+        faults = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'agent'}: {e['msg']}" for e in error.errors())
+        raise UsageError(f"{path}: {faults}") from None
+
+
+def agent_files(folder: Path) -> list[Path]:
+    """All files of an agent's folder that make it what it is, sorted; links are refused (they could lead
+    out).
+    """
+    found = []
+    for path in sorted(folder.rglob("*")):
+        if "__pycache__" in path.parts or ".git" in path.parts:
+            continue
+        if path.is_symlink():
+            raise UsageError(f"{path}: an agent's folder must not hold links; copy the file instead")
+        if path.is_file():
+            found.append(path)
+    return found
+
+
+def folder_digest(folder: Path) -> str:
+    """sha256 over names, modes and contents of an agent's files."""
+    total = hashlib.sha256()
+    for path in agent_files(folder):
+        executable = bool(path.stat().st_mode & 0o100)
+        content = hashlib.sha256(path.read_bytes()).hexdigest()
+        total.update(f"{path.relative_to(folder).as_posix()}\0{executable}\0{content}\n".encode())
+    return total.hexdigest()

@@ -1,0 +1,111 @@
+"""What commands that take ``--dataset`` share: its options, opening it, and the images of its instances."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from beyondswe.cli.parameters import shard
+
+if TYPE_CHECKING:
+    from beyondswe.instances.dataset import Dataset
+    from beyondswe.instances.model import Instance
+    from beyondswe.sandbox.engine import Engine
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_OPTIONS = [
+    click.option(
+        "--dataset", required=True, metavar="D", help="demo, pypi, a file or folder, or a Hugging Face id."
+    ),
+    click.option(
+        "--family", "families", multiple=True, metavar="F", help="Only this family. Can be repeated."
+    ),
+    click.option(
+        "--instance", "instances", multiple=True, metavar="GLOB", help="Only ids like this. Can be repeated."
+    ),
+    click.option(
+        "--limit",
+        type=click.IntRange(1),
+        metavar="N",
+        help="A sample of N instances, each family by its share.",
+    ),
+    click.option("--seed", type=int, default=0, show_default=True, metavar="S", help="Seed of the sample."),
+    click.option("--shard", callback=shard, metavar="I/N", help="The I-th of N parts of what is selected."),
+    click.option("--skip-bad", is_flag=True, help="Name bad rows and go on without them."),
+    click.option("--as-family", metavar="F", help="Family of rows that name none (SWE-bench rows)."),
+    click.option(
+        "--test-suite-dir",
+        type=click.Path(path_type=Path),
+        metavar="DIR",
+        help="Folder with the Doc2Repo suites; default: beside the dataset.",
+    ),
+]
+
+
+def dataset_options(command: F) -> F:
+    """``--dataset`` and what selects among its instances; the function gets them as `open_dataset` takes
+    them.
+    """
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def open_dataset(
+    dataset: str,
+    *,
+    families: tuple[str, ...] = (),
+    instances: tuple[str, ...] = (),
+    limit: int | None = None,
+    seed: int = 0,
+    shard: tuple[int, int] | None = None,
+    skip_bad: bool = False,
+    as_family: str | None = None,
+    test_suite_dir: Path | None = None,
+    split: str | None = None,
+    require_tests: bool = True,
+) -> Dataset:
+    """The dataset of that name, file, folder or id; a shipped one is made from its recipes first."""
+    from beyondswe.construction import shipped
+    from beyondswe.instances.dataset import load_dataset
+
+    spec = str(shipped.materialize(dataset)) if is_shipped(dataset) else dataset
+    return load_dataset(
+        spec,
+        families=families,
+        instances=instances,
+        limit=limit,
+        seed=seed,
+        shard=shard,
+        skip_bad=skip_bad,
+        as_family=as_family,
+        test_suite_dir=test_suite_dir,
+        split=split,
+        require_tests=require_tests,
+    )
+
+
+def is_shipped(dataset: str) -> bool:
+    """Whether a name is that of a dataset that comes with the product."""
+    from beyondswe.construction.recipes import SHIPPED
+
+    return dataset in SHIPPED
+
+
+def image_provider(
+    engine: Engine, dataset: str, *, python_dir: Path | None = None
+) -> Callable[[Instance], str]:
+    """A function that sees to an instance's image: built where the dataset is ours, pulled where it is
+    finished.
+    """
+    if is_shipped(dataset):
+        from beyondswe.construction.environments import ensure_image as build
+
+        return lambda instance: build(engine, instance, python_dir=python_dir)
+    from beyondswe.sandbox.images import ensure_image as pull
+
+    return lambda instance: pull(engine, instance.image)

@@ -1,0 +1,31 @@
+"""Values on the command line that click has no kind for, as callbacks of options: sizes in bytes, shards."""
+
+from __future__ import annotations
+
+import re
+
+import click
+
+_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+
+
+def size(_ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
+    """``512m``, ``8g``, ``8GiB`` or a number of bytes, in powers of 1024."""
+    if value is None:
+        return None
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", value.strip().lower())
+    if not match or (number := int(float(match[1]) * _UNITS[match[2]])) < 1:
+        raise click.BadParameter(f"{value!r} is no size; write 512m, 8g or a number of bytes", param=param)
+    return number
+
+
+def shard(_ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int, int] | None:
+    """``I/N``: the I-th of N parts."""
+    if value is None:
+        return None
+    match = re.fullmatch(r"(\d+)/(\d+)", value.strip())
+    if not match or not 1 <= int(match[1]) <= int(match[2]):
+        raise click.BadParameter(
+            f"{value!r} is no shard; write I/N with I from 1 to N, such as 1/4", param=param
+        )
+    return int(match[1]), int(match[2])

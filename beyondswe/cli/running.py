@@ -1,0 +1,183 @@
+"""What `eval` and `score` share: options of a run, and carrying it out to its report and exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from beyondswe.cli.output import console, emit, json_option
+from beyondswe.cli.parameters import size
+
+if TYPE_CHECKING:
+    from beyondswe.instances.dataset import Dataset
+    from beyondswe.instances.model import Instance
+    from beyondswe.runs.attempt import Attempts, Work
+    from beyondswe.runs.settings import Settings
+    from beyondswe.sandbox.engine import Engine
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+runs_dir_option = click.option(
+    "--runs-dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("runs"),
+    show_default=True,
+    metavar="DIR",
+    help="Folder of the runs.",
+)
+
+_OPTIONS = [
+    click.option(
+        "--workers", type=click.IntRange(1), metavar="N", help="Attempts at once; default: one a core."
+    ),
+    click.option(
+        "--cpus",
+        type=click.FloatRange(0.1),
+        default=4.0,
+        show_default=True,
+        metavar="N",
+        help="Cores of a sandbox.",
+    ),
+    click.option(
+        "--memory", callback=size, default="8g", show_default=True, metavar="M", help="Memory of a sandbox."
+    ),
+    click.option(
+        "--test-timeout",
+        type=click.FloatRange(1),
+        default=1800,
+        show_default=True,
+        metavar="S",
+        help="Seconds that the tests of one scoring may take.",
+    ),
+    click.option(
+        "--run-id", metavar="ID", help="Name of the run. The same id with the same options goes on with it."
+    ),
+    runs_dir_option,
+    click.option(
+        "--fresh", is_flag=True, help="Score every patch anew, also those that were scored here before."
+    ),
+    click.option("--strict", is_flag=True, help="Count attempts with a suspicious flag as unresolved."),
+    click.option(
+        "--python-dir",
+        type=click.Path(path_type=Path, exists=True, file_okay=False),
+        metavar="DIR",
+        help="Folder of Python interpreters (pyenv's layout) for images that are built here.",
+    ),
+    json_option,
+]
+
+
+def run_options(command: F) -> F:
+    """Options of a run that every command that makes one has."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def dataset_facts(name: str, dataset: Dataset) -> Any:
+    """What of the dataset goes into the run's settings."""
+    from beyondswe.runs.settings import DatasetFacts, families_of, selection_hash
+
+    return DatasetFacts(
+        name=name,
+        version=dataset.version,
+        hash=dataset.hash,
+        selection=selection_hash(dataset.instances),
+        families=families_of(dataset.instances),
+    )
+
+
+def say_skipped(dataset: Dataset) -> list[str]:
+    """Name the bad rows that ``--skip-bad`` leaves out."""
+    lines = [f"skipped: {row}" for row in dataset.bad]
+    for line in lines:
+        console().print(line, markup=False, highlight=False, soft_wrap=True)
+    return lines
+
+
+def carry_out(
+    *,
+    settings: Settings,
+    instances: tuple[Instance, ...],
+    provide_image: Callable[[Engine], Callable[[Instance], str]],
+    work: Callable[[Attempts], Work],
+    run_id: str | None,
+    runs_dir: Path,
+    workers: int | None,
+    fresh: bool,
+    as_json: bool,
+) -> int:
+    """Begin or go on with the run, work it off, report; the exit code."""
+    from beyondswe.reports.report import make_report
+    from beyondswe.reports.table import show
+    from beyondswe.runs.attempt import Attempts, Environments
+    from beyondswe.runs.cleanup import run_labels
+    from beyondswe.runs.folder import new_run_id
+    from beyondswe.runs.run import open_run
+    from beyondswe.runs.verdicts import VerdictCache
+    from beyondswe.sandbox.engine import Engine
+    from beyondswe.sandbox.limits import capped
+
+    engine = Engine.connect()
+    limits, capping = capped(settings.limits_asked, engine)
+    settings = replace(settings, limits=limits, notes=(*settings.notes, *capping))
+    run_id = run_id or new_run_id(settings.agent["name"], settings.dataset.name)
+    by_id = {instance.instance_id: instance for instance in instances}
+    say = console().print
+    with open_run(runs_dir, run_id, settings, by_id) as run:
+        say(
+            f"run {run_id}{' goes on' if run.resumed else ''}, {run.folder.path}",
+            markup=False,
+            highlight=False,
+            soft_wrap=True,
+        )
+        for note in capping:
+            say(f"limit capped: {note}", markup=False, highlight=False, soft_wrap=True)
+        labels = run_labels(run_id)
+        verdicts = VerdictCache()
+        attempts = Attempts(
+            engine,
+            environments=Environments(engine, provide_image(engine), labels),
+            limits=limits,
+            network=settings.network,
+            run_labels=labels,
+            verdicts=verdicts,
+            fresh=fresh,
+        )
+        try:
+            complete = run.work_off(
+                engine,
+                by_id,
+                work(attempts),
+                workers=workers or int(engine.info.get("NCPU") or 1),
+                console=console(),
+            )
+        finally:
+            verdicts.close()
+            report = make_report(run.folder, strict=settings.strict)
+            run.folder.write_json("report.json", report)
+    if as_json:
+        emit(report)
+    show([report], console())
+    if not complete:
+        say(
+            f"interrupted; go on with the same command and --run-id {run_id}",
+            markup=False,
+            highlight=False,
+            soft_wrap=True,
+        )
+        return 130
+    if failed := report["statuses"].get("infrastructure_error"):
+        say(
+            f"{failed} attempts ended in an infrastructure error (see logs/error.log of each). "
+            f"To try those again: the same command with --run-id {run_id}",
+            markup=False,
+            highlight=False,
+            soft_wrap=True,
+        )
+        return 1
+    return 0

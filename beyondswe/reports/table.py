@@ -1,0 +1,106 @@
+"""Reports for people: one row a run, and under a single run its statuses, flags and times."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from beyondswe.instances.model import Family
+from beyondswe.runs.progress import spoken
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+FAMILIES = [family.value for family in Family]
+
+
+def row_of(report: dict[str, Any]) -> list[str]:
+    """The cells of one run: families, (almost) / correct, AVG."""
+    cells = []
+    for name in FAMILIES:
+        entry = report["families"].get(name)
+        cells.append(
+            percent(entry["pass_rate" if name == Family.DOC2REPO.value else "rate"]) if entry else "–"
+        )
+    doc2repo = report["families"].get(Family.DOC2REPO.value)
+    correct = f"({doc2repo['almost_correct']}) / {doc2repo['correct']}" if doc2repo else "–"
+    return [*cells, correct, percent(report["avg"])]
+
+
+def percent(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"
+
+
+def show(reports: Sequence[dict[str, Any]], console: Console) -> None:
+    """Print the table, and the details if there is one run only."""
+    from rich.table import Table
+
+    table = Table(caption_justify="left")
+    table.add_column("run", overflow="fold")
+    table.add_column("agent", overflow="fold")
+    for name in [*FAMILIES, "(almost) / correct", "AVG"]:
+        table.add_column(name, justify="right")
+    for report in reports:
+        table.add_row(report["run_id"], _agent(report), *row_of(report))
+    console.print(table)
+    for report in reports:
+        for line in notes(report):
+            console.print(
+                f"{report['run_id']}: {line}" if len(reports) > 1 else line, markup=False, highlight=False
+            )
+
+
+def notes(report: dict[str, Any]) -> list[str]:
+    """What must be said beside the numbers, and how the attempts ended."""
+    lines = []
+    attempts = report["attempts"]
+    if attempts["done"] < attempts["asked"]:
+        lines.append(
+            f"unfinished: {attempts['done']} of {attempts['asked']} attempts done; the numbers are of those"
+        )
+    lines.append(
+        "statuses: "
+        + (", ".join(f"{count} {name}" for name, count in _by_count(report["statuses"])) or "none")
+    )
+    if count := report["statuses"].get("infrastructure_error"):
+        without = ", ".join(
+            f"{name} {percent(entry['rate_excluding_infrastructure'])}"
+            for name, entry in report["families"].items()
+        )
+        lines.append(
+            f"{count} attempts ended in an infrastructure error and count as 0; without them: {without}"
+        )
+    if count := report["flags"].get("no_prediction"):
+        lines.append(f"{count} instances have no prediction and count as not resolved")
+    flags = {name: count for name, count in report["flags"].items() if name != "no_prediction"}
+    if flags:
+        how = (
+            "suspicious ones count as 0"
+            if report["strict"]
+            else "counted all the same; --strict counts suspicious ones as 0"
+        )
+        lines.append(
+            "flags: " + ", ".join(f"{count} {name}" for name, count in _by_count(flags)) + f" ({how})"
+        )
+    usage = {name: value for name, value in report["usage"].items() if value}
+    if usage:
+        lines.append("usage: " + ", ".join(f"{name} {value}" for name, value in usage.items()))
+    means = {phase: times["mean"] for phase, times in report["timings"].items() if times["mean"]}
+    if means:
+        lines.append(
+            "time an attempt: " + ", ".join(f"{phase} {_seconds(value)}" for phase, value in means.items())
+        )
+    return lines
+
+
+def _by_count(counts: dict[str, int]) -> list[tuple[str, int]]:
+    return sorted(counts.items(), key=lambda item: -item[1])
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.1f} s" if value < 60 else spoken(value)
+
+
+def _agent(report: dict[str, Any]) -> str:
+    agent = " ".join(part for part in (report["agent"]["name"], report["agent"].get("version")) if part)
+    return f"{agent}, {report['model']}" if report.get("model") else agent

@@ -1,0 +1,313 @@
+"""One attempt from instance to outcome: prepare, let the agent work, take its patch, score it.
+
+What goes wrong on our side ends in an infrastructure error that carries all evidence gathered so far. Where
+that includes the patch, the next try scores it again and does not run (and pay) the agent a second time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+import time
+import traceback
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from beyondswe.agents.protocol import Agent, AgentEnd, AgentStatus, PreparedAttempt
+from beyondswe.errors import AgentError, BeyondSWEError
+from beyondswe.instances.model import Instance
+from beyondswe.runs.folder import StorageError
+from beyondswe.runs.outcome import Outcome, Usage, attempt_status
+from beyondswe.runs.verdicts import VerdictCache, verdict_key
+from beyondswe.sandbox.docker import SandboxDied, start_sandbox
+from beyondswe.sandbox.engine import Engine
+from beyondswe.sandbox.environment import prepare
+from beyondswe.sandbox.types import Environment, Limits, Network
+from beyondswe.scoring.extract import PatchTooLarge, extract_patch
+from beyondswe.scoring.score import score_patch
+from beyondswe.scoring.types import Patch, Scored, Status
+
+Work = Callable[[Instance, int, Path | None], "Finished"]
+"""Makes one attempt of an instance; the last is the folder of its latest earlier try, if there was one."""
+ImageProvider = Callable[[Instance], str]
+"""Sees to it that an instance's image is there, and gives its name."""
+LEFT_OUT_LISTED = 1000  # paths left out of a patch that an outcome lists
+
+
+@dataclass(frozen=True)
+class Finished:
+    """An outcome, and the files of the attempt by name."""
+
+    outcome: Outcome
+    files: dict[str, bytes]
+
+
+class Environments:
+    """Makes an instance's environment ready once, however many workers ask for it."""
+
+    def __init__(self, engine: Engine, provide_image: ImageProvider, run_labels: Mapping[str, str]) -> None:
+        self._engine, self._provide_image, self._labels = engine, provide_image, run_labels
+        self._ready: dict[str, Environment] = {}
+        self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+        self._guard = threading.Lock()
+
+    def get(self, instance: Instance) -> Environment:
+        with self._guard:
+            lock = self._locks[instance.instance_id]
+        with lock:
+            if instance.instance_id not in self._ready:
+                extra = {"repo_document.md": instance.specification.encode()} if instance.is_doc2repo else {}
+                self._ready[instance.instance_id] = prepare(
+                    self._engine,
+                    self._provide_image(instance),
+                    workdir=instance.workdir,
+                    base_commit=instance.base_commit,
+                    pre_commands=instance.pre_commands,
+                    extra_files=extra,
+                    run_labels=self._labels,
+                )
+            return self._ready[instance.instance_id]
+
+
+@dataclass
+class _Evidence:
+    """What is known of an attempt so far; an outcome can be made of it at any point."""
+
+    instance: Instance
+    attempt: int
+    environment: Environment | None = None
+    end: AgentEnd | None = None
+    patch: Patch | None = None
+    scored: Scored | None = None
+    usage: Usage = field(default_factory=Usage)
+    timings: dict[str, float] = field(default_factory=dict)
+    flags: list[str] = field(default_factory=list)
+    cached: bool = False
+    error: str | None = None
+    trace: str = ""
+
+    @contextmanager
+    def timed(self, phase: str) -> Iterator[None]:
+        started = time.monotonic()
+        try:
+            yield
+        finally:
+            self.timings[phase] = round(self.timings.get(phase, 0.0) + time.monotonic() - started, 4)
+
+
+class Attempts:
+    """Makes attempts: with an agent, or from a patch made elsewhere. Safe to call from many threads."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        environments: Environments,
+        limits: Limits,
+        network: Network,
+        run_labels: Mapping[str, str],
+        verdicts: VerdictCache,
+        fresh: bool = False,
+    ) -> None:
+        """``fresh`` asks for every verdict anew; the cache is written all the same."""
+        self._engine, self._environments, self._limits = engine, environments, limits
+        self._network, self._labels, self._verdicts, self._fresh = network, run_labels, verdicts, fresh
+
+    def of_agent(self, agent: Agent, prompt: Callable[[Instance], str]) -> Work:
+        """Attempts in which ``agent`` works on the instance."""
+
+        def work(instance: Instance, attempt: int, earlier: Path | None) -> Finished:
+            evidence = _Evidence(instance, attempt)
+            with self._faults(evidence):
+                with evidence.timed("setup"):
+                    evidence.environment = self._environments.get(instance)
+                if not (earlier and _carry_over(evidence, earlier)):
+                    self._run_agent(evidence, agent, prompt(instance))
+                self._score(evidence)
+            return _finished(evidence)
+
+        return work
+
+    def of_patches(self, patch: Callable[[Instance], str | None], missing: Callable[[Instance], str]) -> Work:
+        """Attempts that were made elsewhere; ``patch`` gives the text, or None where ``missing`` says why
+        there is none.
+        """
+
+        def work(instance: Instance, attempt: int, earlier: Path | None) -> Finished:
+            evidence = _Evidence(instance, attempt)
+            with self._faults(evidence):
+                text = patch(instance)
+                if text is None:
+                    evidence.scored = Scored(Status.EMPTY_PATCH, 0.0, 0.0, error=missing(instance))
+                    evidence.flags.append("no_prediction")
+                else:
+                    evidence.patch = _patch(text)
+                    with evidence.timed("setup"):
+                        evidence.environment = self._environments.get(instance)
+                    self._score(evidence)
+            return _finished(evidence)
+
+        return work
+
+    def _run_agent(self, evidence: _Evidence, agent: Agent, prompt: str) -> None:
+        environment = evidence.environment
+        assert environment is not None
+        with evidence.timed("setup"):
+            sandbox = start_sandbox(
+                self._engine,
+                environment.image,
+                workdir=environment.workdir,
+                limits=self._limits,
+                network=self._network,
+                env={},
+                run_labels=self._labels,
+            )
+        try:
+            prepared = PreparedAttempt(evidence.instance, environment, prompt, self._limits.timeout)
+            with evidence.timed("agent"):
+                try:
+                    end = agent.start(prepared, sandbox)
+                except AgentError as error:
+                    end = AgentEnd(AgentStatus.ERROR, None, str(error))
+                except SandboxDied as error:
+                    if not sandbox.end_state().oom_killed:
+                        raise  # ended from outside: nothing inside can end it but hunger
+                    end = AgentEnd(AgentStatus.ERROR, None, f"out of memory: {error}")
+            with evidence.timed("extract"):
+                sandbox.freeze()
+                evidence.end = end
+                try:
+                    evidence.patch = extract_patch(sandbox, environment)
+                except PatchTooLarge as error:
+                    evidence.scored = Scored(Status.PATCH_REJECTED, 0.0, 0.0, error=str(error))
+        finally:
+            sandbox.stop()
+
+    def _score(self, evidence: _Evidence) -> None:
+        """The verdict on the patch, unless it was too large to be taken."""
+        environment, patch = evidence.environment, evidence.patch
+        if patch is None or environment is None:
+            return
+        key = verdict_key(
+            image_digest=environment.image_digest,
+            instance_hash=evidence.instance.content_hash,
+            patch_sha256=patch.sha256,
+            runner=RUNNER_VERSION,
+            limits=self._limits,
+        )
+        with evidence.timed("score"):
+            known = None if self._fresh else self._verdicts.get(key)
+            evidence.cached = known is not None
+            evidence.scored = known or score_patch(
+                self._engine,
+                evidence.instance,
+                environment,
+                patch.text,
+                limits=self._limits,
+                run_labels=self._labels,
+            )
+        if known is None:
+            self._verdicts.put(key, evidence.scored)
+
+    @contextmanager
+    def _faults(self, evidence: _Evidence) -> Iterator[None]:
+        """Whatever fails in here is ours: it becomes an infrastructure error, but for a full disk, which ends
+        the run.
+        """
+        try:
+            yield
+        except StorageError:
+            raise
+        except BeyondSWEError as error:
+            evidence.error, evidence.trace = str(error), traceback.format_exc()
+        except Exception as error:
+            # A fault of this program, or an answer that nobody foresaw: it may cost one attempt, not all.
+            evidence.error, evidence.trace = f"{type(error).__name__}: {error}", traceback.format_exc()
+
+
+def _patch(text: str, left_out: Iterable[str] = ()) -> Patch:
+    return Patch(text, hashlib.sha256(text.encode()).hexdigest(), tuple(left_out))
+
+
+def _carry_over(evidence: _Evidence, earlier: Path) -> bool:
+    """Take patch and agent's end from an earlier try whose scoring failed; False if it got not that far."""
+    try:
+        row = json.loads((earlier / "outcome.json").read_text(encoding="utf-8"))
+        text = (earlier / "patch.diff").read_bytes().decode()
+        log = (earlier / "logs" / "agent.log").read_bytes()
+    except (OSError, ValueError):
+        return False  # the earlier try ended before there was a patch, or was cut short while it was written
+    outcome = Outcome.model_validate(row)
+    patch = _patch(text, row.get("left_out", ()))
+    if outcome.agent_status is None or outcome.patch_sha256 != patch.sha256:
+        return False
+    evidence.patch = patch
+    evidence.end = AgentEnd(outcome.agent_status, row.get("agent_exit_code"), row.get("agent_error"), log)
+    evidence.usage = outcome.usage
+    evidence.timings |= {
+        phase: outcome.timings[phase] for phase in ("agent", "extract") if phase in outcome.timings
+    }
+    return True
+
+
+def _finished(evidence: _Evidence) -> Finished:
+    """The outcome and the files that an attempt leaves."""
+    scored = evidence.scored or Scored(Status.INFRASTRUCTURE_ERROR, 0.0, 0.0)
+    if evidence.error is not None:
+        scored = Scored(
+            Status.INFRASTRUCTURE_ERROR,
+            0.0,
+            0.0,
+            error=evidence.error,
+            log=scored.log,
+            records=scored.records,
+        )
+    end, environment, patch = evidence.end, evidence.environment, evidence.patch
+    more = {
+        "agent_exit_code": end.exit_code if end else None,
+        "agent_error": end.error if end else None,
+        "left_out": list(patch.left_out[:LEFT_OUT_LISTED]) if patch else [],
+        "environment_notes": list(environment.notes) if environment else [],
+        "scoring": dict(scored.timings),
+        "cached": evidence.cached,
+    }
+    agent_status = end.status if end else None
+    status = attempt_status(scored.status, agent_status)
+    outcome = Outcome(
+        instance_id=evidence.instance.instance_id,
+        family=evidence.instance.family,
+        attempt=evidence.attempt,
+        status=status,
+        agent_status=agent_status,
+        resolved=scored.resolved,
+        score=scored.score,
+        pass_rate=scored.pass_rate,
+        f2p=scored.f2p,
+        p2p=scored.p2p,
+        tests=scored.tests,
+        flags=sorted({*scored.flags, *evidence.flags}),
+        patch_sha256=patch.sha256 if patch else "",
+        image_digest=environment.image_digest if environment else "",
+        usage=evidence.usage,
+        timings={phase: evidence.timings.get(phase, 0.0) for phase in ("setup", "agent", "extract", "score")},
+        error=scored.error or (end.error if end and status is not scored.status else None),
+        **{name: value for name, value in more.items() if value not in (None, [], {}, False)},
+    )
+    files = {"outcome.json": (json.dumps(outcome.to_row(), indent=2, ensure_ascii=False) + "\n").encode()}
+    if patch:
+        files["patch.diff"] = patch.text.encode()
+    if end:
+        files["logs/agent.log"] = end.log
+    if scored.log:
+        files["logs/tests.log"] = scored.log.encode("utf-8", "backslashreplace")
+    if scored.records:
+        files["runner.jsonl"] = "".join(f"{record}\n" for record in scored.records).encode(
+            "utf-8", "backslashreplace"
+        )
+    if evidence.trace:
+        files["logs/error.log"] = evidence.trace.encode("utf-8", "backslashreplace")
+    return Finished(outcome, files)
