@@ -1,0 +1,111 @@
+"""Put a change into a tree as data: every step looks before it leaps (lstat, O_NOFOLLOW), no link is ever followed.
+
+Paths are relative, of bytes, with ``/``; the trees that they come from were checked on the host, and are again here.
+Where something else stands in the way of a path (a link where a folder must be, a folder where a file must be), it goes:
+the change describes the whole truth about the paths that it names.
+"""
+
+import os
+import stat
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Refused(Exception):
+    """A path or an entry that no honest job holds."""
+
+
+def parts_of(path):
+    """The components of a relative path; `Refused` for anything that could lead out of the tree."""
+    parts = path.split(b"/")
+    if b"\0" in path or any(part in (b"", b".", b"..") for part in parts):
+        raise Refused("not a path inside the tree: %r" % (path,))
+    return parts
+
+
+def delete(root, path):
+    """Remove a file or link, and the folders that it leaves empty; what is not there needs no removing."""
+    parts = parts_of(path)
+    folders = [os.open(root, _FOLDER)]
+    try:
+        for part in parts[:-1]:
+            try:
+                folders.append(os.open(part, _FOLDER, dir_fd=folders[-1]))
+            except OSError:  # gone, or no folder: then nothing of the tree is behind it
+                return
+        _remove(folders[-1], parts[-1])
+        for depth in range(len(parts) - 2, -1, -1):
+            try:
+                os.rmdir(parts[depth], dir_fd=folders[depth])
+            except OSError:  # not empty: it stays, and so do those above
+                return
+    finally:
+        for folder in folders:
+            os.close(folder)
+
+
+def write(root, path, mode, data, owner):
+    """Write a file (mode 0o100644 or 0o100755) or a link (0o120000, ``data`` is its text) as ``owner`` (uid, gid)."""
+    parts = parts_of(path)
+    folder = os.open(root, _FOLDER)
+    try:
+        for part in parts[:-1]:
+            deeper = _enter(folder, part, owner)
+            os.close(folder)
+            folder = deeper
+        name = parts[-1]
+        _remove(folder, name)
+        if mode == 0o120000:
+            os.symlink(data, name, dir_fd=folder)
+            os.chown(name, owner[0], owner[1], dir_fd=folder, follow_symlinks=False)
+        elif mode in (0o100644, 0o100755):
+            file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
+            try:
+                view = memoryview(data)
+                while view:
+                    view = view[os.write(file, view) :]
+                os.fchown(file, owner[0], owner[1])
+                os.fchmod(file, mode & 0o777)
+            finally:
+                os.close(file)
+        else:
+            raise Refused("mode %o of %r is none of a file or a link" % (mode, path))
+    finally:
+        os.close(folder)
+
+
+def remove_all(path):
+    """Remove a folder of ours and everything in it."""
+    folder = os.open(os.path.dirname(path) or b"/", _FOLDER)
+    try:
+        _remove(folder, os.path.basename(path))
+    finally:
+        os.close(folder)
+
+
+def _enter(folder, name, owner):
+    """Open the folder ``name`` in ``folder``; make it where it is missing or something else has its name."""
+    try:
+        return os.open(name, _FOLDER, dir_fd=folder)
+    except OSError:
+        _remove(folder, name)
+        os.mkdir(name, 0o755, dir_fd=folder)
+        os.chown(name, owner[0], owner[1], dir_fd=folder, follow_symlinks=False)
+        return os.open(name, _FOLDER, dir_fd=folder)
+
+
+def _remove(folder, name):
+    try:
+        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return
+    if not stat.S_ISDIR(found.st_mode):
+        os.unlink(name, dir_fd=folder)
+        return
+    inner = os.open(name, _FOLDER, dir_fd=folder)
+    try:
+        for entry in os.listdir(inner):
+            _remove(inner, os.fsencode(entry))
+    finally:
+        os.close(inner)
+    os.rmdir(name, dir_fd=folder)

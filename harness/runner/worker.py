@@ -1,0 +1,249 @@
+"""The child that runs pytest: its own imports first, then the tested tree, and a keyed record of every phase of every test.
+
+`supervise.py` hands this text and a task over on descriptor 4; records go out on descriptor 3. Deliberate:
+
+- pytest and its parts are imported while nothing of the tree is on ``sys.path``; only where that fails (pytest itself or
+  one of its dependencies is what is being tested) are they imported with it, and the first record says so.
+- What is needed to report is bound before tested code runs; whatever that code replaces in `os`, `json`, `hmac` or
+  `time` later is not used here. Nothing can stop code in the same process from lying all the same: for that there
+  are the negative controls.
+- A forked copy of this process never reports: tests that fork and let the child run on are no second witness.
+- The end is ``os._exit``: threads that never end and exit handlers of tested code have no say in it.
+- Everything else stays as the image has it: plugins, environment, warnings, order.
+"""
+
+import binascii
+import fcntl
+import hashlib
+import hmac
+import importlib
+import json
+import os
+import sys
+import traceback
+
+TEXT_LIMIT = 4000  # characters of a failure's text that a record keeps
+TEXTS_LIMIT = 8 << 20  # characters of all of them
+
+
+def channel(descriptor, key):
+    """The function that sends a record: a line each, ``digest SPACE json``, keyed and chained to the one before."""
+    # High up: tests that close "all" descriptors rarely mean these.
+    high = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 900)
+    os.close(descriptor)
+    opened = os.fstat(high)
+    device, number = opened.st_dev, opened.st_ino
+    new, sha256, hexlify = hmac.new, hashlib.sha256, binascii.hexlify
+    encode = json.JSONEncoder(sort_keys=True).encode
+    write, fstat, getpid = os.write, os.fstat, os.getpid
+    owner = getpid()
+    state = [0, b""]
+
+    def send(**fields):
+        if getpid() != owner:
+            return
+        try:
+            now = fstat(high)
+        except OSError:
+            return  # closed by a test: the supervisor will miss the last record
+        if (now.st_dev, now.st_ino) != (device, number):
+            return  # closed, and the number belongs to something of the test's now
+        fields["n"] = state[0]
+        payload = encode(fields).encode("ascii")
+        digest = new(key, state[1] + payload, sha256).digest()
+        state[0] += 1
+        state[1] = digest
+        line = hexlify(digest) + b" " + payload + b"\n"
+        while line:
+            line = line[write(high, line) :]
+
+    return send
+
+
+def import_pytest(workdir, prefix):
+    """pytest with the plugins that it always loads, and whether any of it came out of the tested tree."""
+    path = [entry for entry in sys.path if entry]
+    before = set(sys.modules)
+    try:
+        sys.path[:] = [entry for entry in path if not inside(entry, workdir) or inside(entry, prefix)]
+        pytest = import_parts()
+    except ImportError:
+        for name in set(sys.modules) - before:
+            del sys.modules[name]
+        sys.path[:] = [workdir] + path
+        pytest = import_parts()
+    finally:
+        sys.path[:] = path
+    parts = [sys.modules[name] for name in ("pytest", "_pytest", "pluggy") if name in sys.modules]
+    return pytest, any(inside(getattr(part, "__file__", None) or "", workdir) for part in parts)
+
+
+def import_parts():
+    pytest = importlib.import_module("pytest")
+    config = importlib.import_module("_pytest.config")
+    for name in config.default_plugins:
+        try:
+            importlib.import_module("_pytest." + name)
+        except ImportError:
+            pass  # a part that this version loads under conditions; pytest itself will say
+    return pytest
+
+
+def inside(path, folder):
+    """Whether a path lies in a folder, links resolved."""
+    real, root = os.path.realpath(path), os.path.realpath(folder)
+    return bool(path) and (real == root or real.startswith(root.rstrip(os.sep) + os.sep))
+
+
+def reporter(pytest, send, ids, workdir):
+    """A plugin that leaves only the wanted tests (``ids`` None: all) and reports what becomes of them."""
+    wanted = None if ids is None else frozenset(ids)
+    raised = {}
+    left = [TEXTS_LIMIT]
+    prefix = [""]
+
+    def text_of(report):
+        try:
+            text = str(getattr(report, "longreprtext", "") or report.longrepr or "")[-TEXT_LIMIT:]
+        except Exception as error:
+            text = "<no text: %s>" % type(error).__name__
+        text = text[: left[0]]
+        left[0] -= len(text)
+        return text
+
+    class Reporter(object):
+        @pytest.hookimpl(tryfirst=True)
+        def pytest_sessionstart(self, session):
+            # Before `--rootdir` (pytest 3.5) ids are relative to what the arguments have in common.
+            root = os.path.relpath(str(session.config.rootdir), workdir)
+            prefix[0] = "" if root == "." else root.replace(os.sep, "/") + "/"
+
+        @pytest.hookimpl(trylast=True)
+        def pytest_collection_modifyitems(self, config, items):
+            seen = set()
+            twice = set()
+            for item in items:
+                (twice if item.nodeid in seen else seen).add(item.nodeid)
+            dropped = [item for item in items if wanted is not None and prefix[0] + item.nodeid not in wanted]
+            if dropped:
+                gone = set(map(id, dropped))
+                items[:] = [item for item in items if id(item) not in gone]
+                config.hook.pytest_deselected(items=dropped)
+            send(
+                w="collected",
+                selected=len(items),
+                deselected=len(dropped),
+                duplicates=sorted(prefix[0] + name for name in twice),
+                plugins=plugins_of(config),
+                makereport=others_with(config, "pytest_runtest_makereport", self),
+            )
+
+        @pytest.hookimpl(tryfirst=True)
+        def pytest_collectreport(self, report):
+            if report.failed:
+                send(w="collect", id=prefix[0] + report.nodeid, o=report.outcome, t=text_of(report))
+
+        @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+        def pytest_runtest_makereport(self, item, call):
+            raised[item.nodeid, call.when] = call.excinfo is not None
+            yield
+
+        @pytest.hookimpl(tryfirst=True)
+        def pytest_runtest_logreport(self, report):
+            fields = {"w": report.when, "id": prefix[0] + report.nodeid, "o": report.outcome}
+            if hasattr(report, "wasxfail"):
+                fields["x"] = True
+            if hasattr(report, "context"):
+                fields["sub"] = True  # one subtest of it: the test itself is reported too
+            elif raised.pop((report.nodeid, report.when), False):
+                fields["r"] = True
+            if report.outcome != "passed":
+                fields["t"] = text_of(report)
+            send(**fields)
+
+    return Reporter()
+
+
+def plugins_of(config):
+    """Installed plugins that pytest has loaded, as ``name-version``."""
+    found = set()
+    for _, distribution in config.pluginmanager.list_plugin_distinfo():
+        name = getattr(distribution, "project_name", "")
+        found.add("%s-%s" % (name, getattr(distribution, "version", "")))
+    return sorted(found)
+
+
+def others_with(config, hook, own):
+    """Plugins that are not pytest's and implement a hook: where there are none, only pytest makes reports."""
+    names = set()
+    for plugin in config.pluginmanager.get_plugins():
+        if plugin is own or not hasattr(plugin, hook):
+            continue
+        module = getattr(plugin, "__name__", None) or type(plugin).__module__
+        if not module.startswith("_pytest."):
+            names.add(module)
+    return sorted(names)
+
+
+def version_of(pytest):
+    return tuple(int(part) for part in pytest.__version__.split(".")[:2])
+
+
+def arguments(task, version):
+    """pytest's command line: the first configuration that this version reads, and the filtered ``addopts`` of it."""
+    config = next(config for config in task["configs"] if version >= tuple(config["since"]))
+    found = list(config["addopts"])
+    found += ["-c", os.path.join(task["workdir"], config["name"]), "-o", "addopts="]
+    if version >= (3, 5):
+        found.append("--rootdir=" + task["workdir"])
+    found += ["--continue-on-collection-errors", "--tb=short", "--color=no"]
+    return found + task["targets"]
+
+
+def set_path(task):
+    """The tree comes first, as with ``python -m pytest``; what was installed for it comes last."""
+    old = task["pythonpath"].split(os.pathsep) if task["pythonpath"] else []
+    sys.path[:0] = task["roots"] + old
+    sys.path += task["append"]
+    variable = os.pathsep.join(old + task["append"])
+    if variable:
+        os.environ["PYTHONPATH"] = variable
+    if task["commands"]:
+        os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", os.defpath)] + task["commands"])
+
+
+def main(task):
+    leave = os._exit
+    send = channel(3, binascii.unhexlify(task.pop("key")))
+    try:
+        pytest, from_tree = import_pytest(task["workdir"], sys.prefix)
+    except ImportError as error:
+        missing = isinstance(error, ModuleNotFoundError) and error.name == "pytest"
+        send(w="start", pytest=None, missing=missing, error=traceback.format_exc()[-TEXT_LIMIT:])
+        leave(3)
+    except BaseException:  # the tree's own pytest or a dependency of it, broken by the change
+        send(w="start", pytest=None, missing=False, error=traceback.format_exc()[-TEXT_LIMIT:])
+        leave(3)
+    version = version_of(pytest)
+    send(w="start", pytest=pytest.__version__, file=getattr(pytest, "__file__", None), from_tree=from_tree)
+    plugin = reporter(pytest, send, task["ids"], task["workdir"])
+    options = arguments(task, version)
+    set_path(task)
+    os.chdir(task["workdir"])
+    sys.argv[:] = [pytest.__file__] + options
+    error = None
+    try:
+        code = int(pytest.main(options, plugins=[plugin]))
+    except BaseException:  # SystemExit of an old pytest, a plugin that breaks while it is loaded
+        code, error = 3, traceback.format_exc()[-TEXT_LIMIT:]
+        sys.stderr.write(error)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except Exception:
+            pass  # closed or replaced by a test; what it held is lost to the log only
+    send(w="end", exit=code, error=error)
+    leave(code)
+
+
+main(globals().pop("TASK"))
