@@ -73,7 +73,7 @@ def open_dataset(
     from beyondswe.construction import shipped
     from beyondswe.instances.dataset import load_dataset
 
-    spec = str(shipped.materialize(dataset)) if is_shipped(dataset) else dataset
+    spec = str(shipped.materialize(dataset, instances or None)) if is_shipped(dataset) else dataset
     return load_dataset(
         spec,
         families=families,

@@ -28,6 +28,7 @@ from beyondswe.sandbox.engine import Engine
 from beyondswe.sandbox.environment import prepare
 from beyondswe.sandbox.types import Environment, Limits, Network
 from beyondswe.scoring.extract import PatchTooLarge, extract_patch
+from beyondswe.scoring.job import runner_version
 from beyondswe.scoring.score import score_patch
 from beyondswe.scoring.types import Patch, Scored, Status
 
@@ -196,7 +197,7 @@ class Attempts:
             image_digest=environment.image_digest,
             instance_hash=evidence.instance.content_hash,
             patch_sha256=patch.sha256,
-            runner=RUNNER_VERSION,
+            runner=runner_version(),
             limits=self._limits,
         )
         with evidence.timed("score"):

@@ -13,8 +13,10 @@ import sqlite3
 import threading
 import zlib
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 
+from beyondswe import scoring
 from beyondswe.resources import cache_dir
 from beyondswe.sandbox.types import Limits
 from beyondswe.scoring.types import Scored, Status, TestResult
@@ -22,6 +24,15 @@ from beyondswe.scoring.types import Scored, Status, TestResult
 _LASTING = frozenset(
     {Status.RESOLVED, Status.UNRESOLVED, Status.EMPTY_PATCH, Status.PATCH_REJECTED, Status.TAMPERED}
 )
+
+
+@cache
+def scorer_version() -> str:
+    """Names the scoring code by its content: what decides on the host is as much part of a verdict as the runner."""
+    total = hashlib.sha256()
+    for path in sorted(Path(scoring.__file__).parent.glob("*.py")):
+        total.update(path.read_bytes())
+    return total.hexdigest()[:16]
 
 
 def verdict_key(
@@ -33,6 +44,7 @@ def verdict_key(
         instance_hash,
         patch_sha256,
         runner,
+        scorer_version(),
         limits.cpus,
         limits.memory,
         limits.pids,
