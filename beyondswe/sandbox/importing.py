@@ -120,10 +120,13 @@ class Importer:
     ) -> None:
         self._git.__exit__(kind, error, trace)
 
-    def add(self, chunks: Iterable[bytes], *, strip: bytes, into: bytes = b"", shallow: bool = False) -> Kind:
+    def add(
+        self, chunks: Iterable[bytes], *, strip: bytes, into: bytes = b"", shallow: bool = False
+    ) -> Kind | None:
         """Take in a tar stream of ``strip`` (a file, or a folder and all below it), and place it at ``into``.
 
-        Gives the kind of ``strip`` itself. With ``shallow`` a folder is not read, only told.
+        Gives the kind of ``strip`` itself; None where the archive is empty. With ``shallow`` a folder is not
+        read, only told.
         """
         first = None
         for member in members(chunks):
@@ -132,8 +135,6 @@ class Importer:
             if shallow and first is Kind.DIRECTORY:
                 break
             self._take(member, path, strip, into)
-        if first is None:
-            raise BadArchive(f"tar stream: {quoted(strip)} is not in it")
         return first
 
     def _take(self, member: Member, path: bytes, strip: bytes, into: bytes) -> None:
