@@ -1,52 +1,49 @@
-"""Trees made into git objects on the host: base commits and patches that come out the same on every machine.
-
-Author, committer and date are fixed by the caller's day; the host's git configuration, attributes and hooks play no part.
-"""
+"""Trees made into base commits and patches, on the host, that come out the same on every machine."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import subprocess
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from datetime import UTC, date, datetime, time
 from pathlib import Path
 
 from beyondswe.construction.recipes import File, Files
 from beyondswe.errors import DataError
+from beyondswe.sandbox import hostgit
+from beyondswe.sandbox.hostgit import GitError
+from beyondswe.sandbox.paths import inside, quoted
+from beyondswe.sandbox.scratch import temporary_folder
+from beyondswe.sandbox.trees import EMPTY_TREE, ApplyError, Trees
+from beyondswe.sandbox.trees import File as TreeFile
 
 IDENTITY = "BeyondSWE <beyondswe@invalid>"
 BRANCH = "main"
 
-_DIFF = (
-    *("diff", "--binary", "--full-index", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color"),
-    *("--diff-algorithm=myers", "--no-indent-heuristic", "-U3", "--inter-hunk-context=0"),
-    *("--src-prefix=a/", "--dst-prefix=b/"),
-)
+_LEFTOVERS = frozenset({".git", "__pycache__", ".pytest_cache"})
 
 
 def read_files(folder: Path) -> dict[str, File]:
-    """The tree below a folder: regular files and links, without git's, Python's and pytest's own leftovers."""
+    """The tree below a folder: files and links, less what git, Python and pytest leave lying about."""
     files: dict[str, File] = {}
     for path in sorted(folder.rglob("*")):
-        name = path.relative_to(folder).as_posix()
-        if any(part in {".git", "__pycache__", ".pytest_cache"} for part in name.split("/")):
+        name = path.relative_to(folder)
+        if not _LEFTOVERS.isdisjoint(name.parts):
             continue
         if path.is_symlink():
-            files[name] = File(os.fsencode(path.readlink()), "120000")
+            files[name.as_posix()] = File(os.fsencode(path.readlink()), "120000")
         elif path.is_file():
-            files[name] = File(path.read_bytes(), "100755" if path.stat().st_mode & 0o100 else "100644")
+            mode = path.stat().st_mode
+            files[name.as_posix()] = File(path.read_bytes(), "100755" if mode & 0o100 else "100644")
     return files
 
 
 def write_files(files: Files, folder: Path) -> None:
-    """Write a tree into a folder; names must stay inside it."""
-    for name, file in files.items():
+    """Write a tree into a folder. Links are made last, so that no file is ever written through one."""
+    for name, file in sorted(files.items(), key=lambda item: item[1].mode == "120000"):
+        if not inside(os.fsencode(name)):
+            raise DataError(f"'{name}' is not the name of a file inside a folder")
         path = folder / name
-        if not path.resolve().is_relative_to(folder.resolve()):
-            raise DataError(f"'{name}' would be written outside its folder")
         path.parent.mkdir(parents=True, exist_ok=True)
         if file.mode == "120000":
             path.symlink_to(os.fsdecode(file.data))
@@ -59,116 +56,90 @@ def digest(files: Files) -> str:
     """sha256 over names, modes and bytes of a tree."""
     total = hashlib.sha256()
     for name, file in sorted(files.items()):
-        total.update(f"{file.mode} {len(file.data)} {name}\0".encode("utf-8", "surrogateescape"))
+        total.update(b"%b %d %b\0" % (file.mode.encode(), len(file.data), os.fsencode(name)))
         total.update(file.data)
     return total.hexdigest()
 
 
 def commit_id(files: Files, day: date) -> str:
-    """The id of the base commit of a tree."""
-    with _scratch() as git_dir:
-        return _import(git_dir, f"refs/heads/{BRANCH}", files, day)
+    """The id of the base commit that a tree gets."""
+    with temporary_folder() as folder, Trees.create(folder / "git") as trees:
+        return _commit(trees.git_dir, files, day)
 
 
 def make_repository(files: Files, day: date, folder: Path) -> str:
-    """Write a tree with a ``.git`` whose only commit is the base commit; gives that commit's id.
+    """Write a tree with a ``.git`` whose one commit is the base commit; gives its id.
 
-    Files are written as they are, not checked out: attributes of the tree (line ends, filters) change no byte of it.
+    Files are written as they are, not checked out: the tree's attributes (line ends, filters) change no byte.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     git_dir = folder / ".git"
-    _git(git_dir, "init", "-q", f"--initial-branch={BRANCH}", "--template=", str(folder))
-    _git(git_dir, "config", "core.logAllRefUpdates", "false")
-    commit = _import(git_dir, f"refs/heads/{BRANCH}", files, day)
     write_files(files, folder)
+    _git(git_dir, "init", "--quiet", "--template=", f"--initial-branch={BRANCH}", str(folder))
+    commit = _commit(git_dir, files, day)
     _git(git_dir, "read-tree", commit)
     (git_dir / "info").mkdir(exist_ok=True)
+    # What installing and running leave behind is no change of the repository.
     (git_dir / "info" / "exclude").write_text("*.egg-info/\n__pycache__/\n.pytest_cache/\n")
     return commit
 
 
 def difference(before: Files, after: Files) -> str:
     """The git patch that turns one tree into the other; empty when they are equal."""
-    with _scratch() as git_dir:
-        commits = [_import(git_dir, f"refs/{n}", files, date(2000, 1, 1)) for n, files in enumerate((before, after))]
-        patch = _git(git_dir, *_DIFF, *commits)
-    try:
-        return patch.decode()
-    except UnicodeDecodeError as error:
-        named = [name for name in after.keys() | before.keys() if before.get(name) != after.get(name)]
-        raise DataError(
-            f"a changed text file is not UTF-8 (of {', '.join(sorted(named))}): {error}; drop it from the recipe's trees"
-        ) from error
+    with temporary_folder() as folder, Trees.create(folder / "git") as trees:
+        return trees.diff(_tree(trees, before), _tree(trees, after), renames=False)
 
 
 def applied(files: Files, patch: bytes, what: str) -> dict[str, File]:
-    """The tree with a patch applied, strictly; `DataError` says what git said (``what`` names the patch)."""
-    with _scratch() as git_dir, tempfile.TemporaryDirectory(prefix="beyondswe-") as work:
-        index = {"GIT_INDEX_FILE": str(Path(work) / "index")}
-        _git(git_dir, "read-tree", _import(git_dir, "refs/0", files, date(2000, 1, 1)), env=index)
+    """The tree with all of a patch applied, strictly; `DataError` says why ``what`` does not apply."""
+    with temporary_folder() as folder, Trees.create(folder / "git") as trees:
+        before = _tree(trees, files)
         try:
-            _git(git_dir, "apply", "--cached", "--whitespace=nowarn", "-", stdin=patch, env=index)
-        except DataError as error:
+            after = trees.apply(before, patch)
+        except ApplyError as error:
             raise DataError(f"{what} does not apply to its base tree: {error}") from error
-        result = {}
-        for entry in _git(git_dir, "ls-files", "-s", "-z", env=index).split(b"\0")[:-1]:
-            (mode, blob, _), name = entry[: entry.index(b"\t")].split(), os.fsdecode(entry[entry.index(b"\t") + 1 :])
-            old = files.get(name)
-            if old is not None and blob.decode() == _blob_id(old.data) and mode.decode() == old.mode:
-                result[name] = old
-            else:
-                data = _git(git_dir, "cat-file", "blob", blob.decode())
-                result[name] = File(data, mode.decode())  # type: ignore[arg-type]  # git gives one of File's modes
-        return result
+        result = dict(files)
+        for change in trees.changed(before, after):
+            name = os.fsdecode(change.path)
+            result.pop(name, None)
+            if change.new is not None:
+                mode = change.new.mode
+                result[name] = File(trees.read(change.new.oid), mode)  # type: ignore[arg-type]  # one of git's
+        return dict(sorted(result.items()))
 
 
-def _blob_id(data: bytes) -> str:
-    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
+def _tree(trees: Trees, files: Files) -> str:
+    return trees.edit(
+        EMPTY_TREE, {os.fsencode(name): TreeFile(file.mode, file.data) for name, file in files.items()}
+    )
 
 
-def _import(git_dir: Path, ref: str, files: Files, day: date) -> str:
-    seconds = int(datetime.combine(day, time(), UTC).timestamp())
-    who = f"{IDENTITY} {seconds} +0000"
-    message = b"Base of the instance\n"
-
-    def stream() -> Iterator[bytes]:
-        yield f"commit {ref}\nauthor {who}\ncommitter {who}\ndata {len(message)}\n".encode() + message
-        for name, file in sorted(files.items()):
-            yield f"M {file.mode} inline ".encode() + _quoted(name) + b"\ndata %d\n" % len(file.data) + file.data + b"\n"
-        yield b"done\n"
-
-    _git(git_dir, "fast-import", "--quiet", "--done", stdin=b"".join(stream()))
-    return _git(git_dir, "rev-parse", ref).decode().strip()
-
-
-def _quoted(name: str) -> bytes:
-    raw = os.fsencode(name)
-    return b'"' + raw.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n") + b'"'
+def _commit(git_dir: Path, files: Files, day: date) -> str:
+    """Import a tree as the only commit on the branch."""
+    who = f"{IDENTITY} {int(datetime.combine(day, time(), UTC).timestamp())} +0000"
+    message = "Base of the instance\n"
+    stream = [
+        f"commit refs/heads/{BRANCH}\nauthor {who}\ncommitter {who}\ndata {len(message)}\n{message}".encode()
+    ]
+    for name, file in sorted(files.items()):
+        shown = quoted(os.fsencode(name)).encode()
+        path = shown if shown.startswith(b'"') else b'"%b"' % shown
+        stream.append(b"M %b inline %b\ndata %d\n" % (file.mode.encode(), path, len(file.data)))
+        stream.append(file.data + b"\n")
+    stream.append(b"done\n")
+    options = ("-c", "core.logAllRefUpdates=false")
+    _git(git_dir, *options, "fast-import", "--quiet", "--done", stdin=b"".join(stream))
+    return _git(git_dir, "rev-parse", f"refs/heads/{BRANCH}").decode().strip()
 
 
-@contextmanager
-def _scratch() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="beyondswe-") as folder:
-        git_dir = Path(folder) / "git"
-        _git(git_dir, "init", "-q", "--bare", "--initial-branch=none", "--template=", str(git_dir))
-        yield git_dir
-
-
-def _git(git_dir: Path, *arguments: str, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> bytes:
-    isolated = {
-        "PATH": os.environ.get("PATH", os.defpath),
-        "HOME": os.devnull,
-        "LC_ALL": "C",
-        "TZ": "UTC",
-        "GIT_CONFIG_NOSYSTEM": "1",
-        "GIT_CONFIG_GLOBAL": os.devnull,
-        "GIT_ATTR_NOSYSTEM": "1",
-        "GIT_DEFAULT_HASH": "sha1",
-        **(env or {}),
-    }
-    if arguments[0] != "init":
-        isolated["GIT_DIR"] = str(git_dir)
-    ended = subprocess.run(["git", *arguments], input=stdin, capture_output=True, env=isolated, check=False)
+def _git(git_dir: Path, *arguments: str, stdin: bytes = b"") -> bytes:
+    where = {} if "init" in arguments else {"GIT_DIR": str(git_dir)}
+    ended = subprocess.run(
+        hostgit.command(*arguments),
+        input=stdin,
+        capture_output=True,
+        env=hostgit.environment(GIT_DEFAULT_HASH="sha1", **where),
+        check=False,
+    )
     if ended.returncode:
-        raise DataError(f"git {arguments[0]} failed: {ended.stderr.decode(errors='replace').strip()}")
+        raise GitError(f"git {' '.join(arguments[:3])} failed in {git_dir}: {hostgit.words(ended.stderr)}")
     return ended.stdout

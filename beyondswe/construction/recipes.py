@@ -1,7 +1,7 @@
-"""A recipe: what an instance of a shipped dataset is made from, as a checked YAML file with its files beside it.
+"""A recipe: what a shipped instance is made from, as a checked YAML file with its files beside it.
 
-A recipe holds facts only (packages, versions, pins, paths, names); `shipped` makes the instance on the user's machine.
-Its folder is ``data/<dataset>/<instance_id>/``; docs/datasets.md says what every file in it is for.
+A recipe holds facts only (packages, versions, pins, paths, names); `shipped` makes the instance of it on the
+user's machine. Its folder is ``data/<dataset>/<instance_id>/``; docs/datasets.md says what is in it.
 """
 
 from __future__ import annotations
@@ -41,16 +41,17 @@ class _Facts(BaseModel):
 
 
 class Tests(_Facts):
-    """Where the tests are and how pytest is called on them (relative to the workdir)."""
+    """Where the tests are, relative to the workdir. How pytest runs them is the repository's own business."""
 
     __test__ = False
 
     paths: tuple[RelativePath, ...] = Field(min_length=1, description="files or folders that hold the tests")
-    arguments: tuple[str, ...] = Field((), description="further pytest arguments, where the tests need them")
 
 
 class LocalSource(_Facts):
-    """Trees that lie beside the recipe: repo/, reference.patch, hidden_tests.patch; Doc2Repo: reference/, suite/."""
+    """Trees that lie beside the recipe: repo/, reference.patch, hidden_tests.patch; or, for Doc2Repo,
+    reference/ and suite/.
+    """
 
     kind: Literal["local"]
     packages: tuple[RelativePath, ...] = Field(
@@ -75,11 +76,11 @@ class Mask(_Facts):
 
 
 class ReleasesSource(_Facts):
-    """Two source releases: the older one's tree, the difference to the newer one as reference patch and hidden tests.
+    """Two source releases: the older one's tree; what changed until the newer one is reference and tests.
 
-    Paths are globs over paths in the release; ``*`` also matches ``/``. A path that matches ``drop`` is in no tree, one that
-    matches ``tests`` is in the hidden tests (or the suite), and of the others those that match ``source`` in the reference.
-    Doc2Repo has ``new`` and ``mask`` and no ``old``.
+    Paths are globs over paths in the release; ``*`` also matches ``/``. A path that matches ``drop`` is in no
+    tree; one that matches ``tests`` is in the hidden tests (or the suite); of the others those that match
+    ``source`` are in the reference. Doc2Repo has ``new`` and ``mask`` and no ``old``.
     """
 
     kind: Literal["releases"]
@@ -127,6 +128,11 @@ class Recipe(_Facts):
     source: Annotated[LocalSource | ReleasesSource, Field(discriminator="kind")]
 
     @property
+    def dataset(self) -> str:
+        """The dataset that it belongs to: the folder that its own folder is in."""
+        return self.folder.parent.name
+
+    @property
     def is_doc2repo(self) -> bool:
         return self.family is Family.DOC2REPO
 
@@ -156,7 +162,7 @@ class Recipe(_Facts):
 
 
 class FoundTests(_Facts):
-    """tests.json: the test ids that `verify` found by running, and its record. Written by it, never by hand."""
+    """tests.json: the ids that `verify` found by running, and its record. Written by it, never by hand."""
 
     fail_to_pass: tuple[str, ...] = Field((), alias="FAIL_TO_PASS")
     pass_to_pass: tuple[str, ...] = Field((), alias="PASS_TO_PASS")
@@ -185,8 +191,8 @@ Files = Mapping[str, File]
 class Material:
     """What a recipe's source gives: trees, before they become commits, patches and archives.
 
-    Issue families: ``base``, and with the reference change, with the hidden tests (each applied to ``base`` alone).
-    Doc2Repo: ``reference`` is the whole reference repository (under the masked name), ``suite`` the tests; ``base`` is empty.
+    Issue families: ``base``, ``base`` with the reference change, ``base`` with the hidden tests.
+    Doc2Repo: ``reference`` is the whole reference repository (under the masked name), ``suite`` the tests.
     """
 
     base: Files = field(default_factory=dict)
@@ -199,7 +205,7 @@ class Material:
 
 
 def load_recipe(folder: Path) -> Recipe:
-    """Read and check ``folder/recipe.yaml``; `DataError` names file, field, what was found and what was expected."""
+    """Read and check ``folder/recipe.yaml``; `DataError` names file, field, what was found and expected."""
     path = folder / "recipe.yaml"
     try:
         content = yaml.safe_load(_read(path))
@@ -215,21 +221,20 @@ def load_recipe(folder: Path) -> Recipe:
         raise DataError("\n".join(f"{path}: {line}" for line in _explained(error))) from error
     if recipe.instance_id != folder.name:
         raise DataError(
-            f"{path}: instance_id is '{recipe.instance_id}', but its folder is named '{folder.name}'; make them equal"
+            f"{path}: instance_id is '{recipe.instance_id}', its folder is '{folder.name}'; make them equal"
         )
     return recipe
 
 
 def load_recipes(name: str, only: Sequence[str] | None = None) -> list[Recipe]:
-    """The recipes of a shipped dataset, by id; ``only`` are globs over ids, each of which must match something."""
+    """The recipes of a shipped dataset, by id; ``only`` are globs over ids, and each must match something."""
     if name not in SHIPPED:
         raise UsageError(f"no shipped dataset is called '{name}'; there are: {', '.join(SHIPPED)}")
     folders = sorted(path.parent for path in resource("data", name).glob("*/recipe.yaml"))
     for glob in only or ():
         if not any(fnmatch.fnmatchcase(folder.name, glob) for folder in folders):
-            raise UsageError(
-                f"no instance of '{name}' matches '{glob}'; there are: {', '.join(folder.name for folder in folders)}"
-            )
+            there = ", ".join(folder.name for folder in folders)
+            raise UsageError(f"no instance of '{name}' matches '{glob}'; there are: {there}")
     return [
         load_recipe(folder)
         for folder in folders
