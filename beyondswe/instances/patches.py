@@ -18,6 +18,11 @@ from beyondswe.errors import UsageError
 from beyondswe.instances.problems import FieldError, printable
 
 EXPECTED = "a patch in unified or git format"
+_WITHOUT_LINES = re.compile(
+    r"^(old mode|new file mode|deleted file mode|rename from|copy from|Binary files|GIT binary patch)",
+    re.MULTILINE,
+)
+"""What a change without lines says of itself. Git takes a header cut off from its hunks for one."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +45,8 @@ def changes(patch: str) -> tuple[Change, ...]:
         reason = "git finds no change in it" if "No valid patches" in said else printable(said)
         raise FieldError(f"not a patch ({reason})", EXPECTED)
     found = tuple(_change(entry) for entry in done.stdout.split(b"\0") if entry)
-    if re.search(r"^@@", patch, re.MULTILINE) and not any(change.added or change.removed for change in found):
-        raise FieldError("not a patch (no hunk header in it can be read)", EXPECTED)
+    if not any(change.added or change.removed for change in found) and not _WITHOUT_LINES.search(patch):
+        raise FieldError("not a patch (no hunk in it can be read)", EXPECTED)
     for change in found:
         parts = change.path.split("/")
         if change.path.startswith("/") or ".." in parts or any(part.lower() == ".git" for part in parts):

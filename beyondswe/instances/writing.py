@@ -59,14 +59,17 @@ def to_row(instance: Instance) -> dict[str, Any]:
 
 
 def write_instances(path: Path, instances: Iterable[Instance]) -> None:
-    """Write instances as JSONL, one row a line. The file appears whole or not at all; its folder is made."""
+    """Write instances as JSONL, one row a line. The file appears whole or not at all; its folder is made.
+
+    ASCII alone, so that no reader splits a row at a character that it takes for the end of a line.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
     temporary = Path(name)
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as stream:
             for instance in instances:
-                stream.write(json.dumps(to_row(instance), ensure_ascii=False) + "\n")
+                stream.write(json.dumps(to_row(instance)) + "\n")
             stream.flush()
             os.fsync(stream.fileno())
         temporary.chmod(0o644)
