@@ -1,7 +1,7 @@
 """Builds the images of instances that are made from recipes: base image, pinned dependencies, repository.
 
-A tag names what an image is built from: rows can be listed without an engine, and an image that is there is the
-right one. Instances with the same Python, Debian packages and pins share all layers below their repository.
+A tag names what an image is built from: rows can be listed without an engine, and an image that is there is
+the right one. Instances with the same Python, Debian packages and pins share all layers below their repository.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _build(engine: Engine, instance: Instance, python_dir: Path | None, on_line:
     made = material(recipe)
     if (tag := image_tag(recipe, made)) != instance.image:
         raise DataError(
-            f"{instance.instance_id}: its row names the image {instance.image}, but the recipe here builds {tag};"
+            f"{instance.instance_id}: its row names the image {instance.image}, the recipe here builds {tag};"
             " take the dataset by its name, so that the rows are made anew"
         )
     base = ensure_base_image(engine, recipe.python, python_dir=python_dir, on_line=on_line)

@@ -41,7 +41,7 @@ class Instance(BaseModel):
     specification: str = Field(
         "", description="Doc2Repo: REPO_DOCUMENT_CONTENT, written to repo_document.md in the workdir"
     )
-    patch: str = Field("", description="reference change; never shown to the agent")
+    patch: str = Field(default="", description="reference change; never shown to the agent")
     fail_to_pass: tuple[str, ...] = ()
     pass_to_pass: tuple[str, ...] = ()
     f2p_patch: str = Field(
@@ -50,8 +50,8 @@ class Instance(BaseModel):
     f2p_script: str = Field(
         "", description="text of test_fail_to_pass.py, placed in the workdir at scoring only"
     )
-    test_suite: str = Field("", description="Doc2Repo: name of the suite's zip")
-    test_suite_num: int = Field(0, ge=0, description="Doc2Repo: number of expected tests")
+    test_suite: str = Field(default="", description="Doc2Repo: name of the suite's zip")
+    test_suite_num: int = Field(default=0, ge=0, description="Doc2Repo: number of expected tests")
     test_suite_dir: Path | None = Field(
         None, description="folder that holds the zip: beside the dataset or --test-suite-dir"
     )
@@ -60,7 +60,7 @@ class Instance(BaseModel):
     aliases: tuple[str, ...] = ()
     docs_hosts: tuple[str, ...] = ()
     index_date: str = ""
-    score_network: str = Field("none", pattern="^(none|open)$")
+    score_network: str = Field(default="none", pattern="^(none|open)$")
     reference_archive: str = Field(
         "",
         description="Doc2Repo: name of a tar beside the dataset with the reference; for the oracle",
