@@ -1,7 +1,7 @@
 """Builds the images of instances that are made from recipes: base image, pinned dependencies, repository.
 
 A tag names what an image is built from: rows can be listed without an engine, and an image that is there is
-the right one. Instances with the same Python, Debian packages and pins share all layers below their repository.
+the right one. Instances with the same Python, packages and pins share all layers below the repository's.
 """
 
 from __future__ import annotations

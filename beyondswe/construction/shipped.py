@@ -1,7 +1,7 @@
 """Makes the datasets that come with the product: rows, suites and reference archives, out of their recipes.
 
-No engine is needed: an image is named by what it will be built from (`environments`). Everything comes out the
-same everywhere, byte for byte: archives are stored, not compressed, with the recipe's day as their time.
+No engine is needed: an image is named by what it will be built from (`environments`). Everything comes out
+the same everywhere, byte for byte: archives are stored, not compressed, with the recipe's day as their time.
 """
 
 from __future__ import annotations

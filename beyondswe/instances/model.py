@@ -39,21 +39,22 @@ class Instance(BaseModel):
     language: str = "python"
     problem_statement: str = ""
     specification: str = Field(
-        "", description="Doc2Repo: REPO_DOCUMENT_CONTENT, written to repo_document.md in the workdir"
+        default="", description="Doc2Repo: REPO_DOCUMENT_CONTENT, written to repo_document.md in the workdir"
     )
     patch: str = Field(default="", description="reference change; never shown to the agent")
     fail_to_pass: tuple[str, ...] = ()
     pass_to_pass: tuple[str, ...] = ()
     f2p_patch: str = Field(
-        "", description="patch that brings the hidden tests; applied at scoring only (SWE-bench: test_patch)"
+        default="",
+        description="patch that brings the hidden tests; applied at scoring only (SWE-bench: test_patch)",
     )
     f2p_script: str = Field(
-        "", description="text of test_fail_to_pass.py, placed in the workdir at scoring only"
+        default="", description="text of test_fail_to_pass.py, placed in the workdir at scoring only"
     )
     test_suite: str = Field(default="", description="Doc2Repo: name of the suite's zip")
     test_suite_num: int = Field(default=0, ge=0, description="Doc2Repo: number of expected tests")
     test_suite_dir: Path | None = Field(
-        None, description="folder that holds the zip: beside the dataset or --test-suite-dir"
+        default=None, description="folder that holds the zip: beside the dataset or --test-suite-dir"
     )
     pre_commands: tuple[str, ...] = ()
     distributions: tuple[str, ...] = ()
@@ -66,7 +67,7 @@ class Instance(BaseModel):
         description="Doc2Repo: name of a tar beside the dataset with the reference; for the oracle",
     )
     verification: dict[str, Any] | None = Field(
-        None, description="record of `verify`; None for datasets verified elsewhere"
+        default=None, description="record of `verify`; None for datasets verified elsewhere"
     )
     extra: dict[str, Any] = Field(
         default_factory=dict, description="fields of the row that we do not know, kept as they came"
