@@ -20,7 +20,7 @@ from beyondswe.sandbox.engine import container_labels
 from beyondswe.sandbox.limits import host_config
 from beyondswe.sandbox.removal import remove_later
 from beyondswe.sandbox.types import Ended, Limits
-from beyondswe.sandbox.wire import EngineRefused, EngineSilent, call, chunks, drain
+from beyondswe.sandbox.wire import EngineRefused, EngineSilent, Output, call, chunks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,7 +74,7 @@ def run_to_end(
         "Entrypoint": list(command),
         "Cmd": [],
         "Healthcheck": {"Test": ["NONE"]},
-        "Env": [f"{key}={value}" for key, value in (env or {}).items()],
+        "Env": environment(network, env or {}),
         "Labels": container_labels(**{"role": "job", **(run_labels or {})}),
         "HostConfig": {
             **host_config(limits, network=engine_network(network), privileges=False),
@@ -113,6 +113,14 @@ def engine_network(network: str) -> str:
         raise EngineError(
             f"a sandbox with network {network!r} cannot be made; known are {', '.join(NETWORKS)}"
         ) from None
+
+
+def environment(network: str, env: Mapping[str, str]) -> list[str]:
+    """Environment of a container: what is given and, where it may reach the network, the host's proxies."""
+    from beyondswe.sandbox.host import host_environment
+
+    proxies = host_environment() if network == "open" else {}
+    return [f"{key}={value}" for key, value in {**proxies, **env}.items()]
 
 
 def create(engine: Engine, name: str, config: Mapping[str, Any]) -> str:
@@ -236,8 +244,9 @@ def _logs(engine: Engine, container: str, limit: int) -> tuple[bytes, bytes, boo
     with call(
         engine, "GET", path, what=what, params={"stdout": "1", "stderr": "1"}, timeout=600, stream=True
     ) as answer:
-        out, err = drain(chunks(answer, what), limit)
-    return out.value(), err.value(), out.truncated or err.truncated
+        output = Output(limit)
+        output.drain(chunks(answer, what))
+    return output.stdout.value(), output.stderr.value(), output.truncated
 
 
 @contextmanager

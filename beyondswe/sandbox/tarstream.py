@@ -54,6 +54,8 @@ class Member:
     size: int
     target: bytes  # of a link
     data: Iterator[bytes] = field(repr=False)
+    uid: int = 0
+    gid: int = 0
 
 
 def members(chunks: Iterable[bytes]) -> Iterator[Member]:
@@ -89,7 +91,9 @@ def members(chunks: Iterable[bytes]) -> Iterator[Member]:
         if kind in (Kind.SYMLINK, Kind.HARD_LINK, Kind.DIRECTORY):
             size = 0
         data = source.pieces(size)
-        yield Member(name, kind, _number(header[100:108]), size, target, data)
+        uid = int(records.get(b"uid", _number(header[108:116])))
+        gid = int(records.get(b"gid", _number(header[116:124])))
+        yield Member(name, kind, _number(header[100:108]), size, target, data, uid, gid)
         for _ in data:
             pass
         source.exactly(-size % _BLOCK)

@@ -143,10 +143,18 @@ class HeadTail:
         return b"".join((self._head, self._tail))
 
 
-def drain(stream: Iterable[bytes], limit: int) -> tuple[HeadTail, HeadTail]:
-    """Read a framed stream to its end: standard output and standard error, each within ``limit`` bytes."""
-    kept = {STDOUT: HeadTail(limit), STDERR: HeadTail(limit)}
-    for kind, piece in demultiplex(stream):
-        if kind in kept:
-            kept[kind].add(piece)
-    return kept[STDOUT], kept[STDERR]
+class Output:
+    """Standard output and error of a framed stream, each kept within ``limit`` bytes."""
+
+    def __init__(self, limit: int) -> None:
+        self.stdout = HeadTail(limit)
+        self.stderr = HeadTail(limit)
+
+    def drain(self, stream: Iterable[bytes]) -> None:
+        """Read to the end; what came before a stream broke is kept."""
+        for kind, piece in demultiplex(stream):
+            (self.stderr if kind == STDERR else self.stdout).add(piece)
+
+    @property
+    def truncated(self) -> bool:
+        return self.stdout.truncated or self.stderr.truncated
