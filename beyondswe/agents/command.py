@@ -75,10 +75,10 @@ class CommandAgent:
         if self._folder is not None:
             wanted = [Path(name) for name in self._manifest.files]
             for path in agent_files(self._folder):
-                name = path.relative_to(self._folder)
-                if any(name.is_relative_to(root) for root in wanted):
+                inside = path.relative_to(self._folder)
+                if any(inside.is_relative_to(root) for root in wanted):
                     mode = 0o755 if path.stat().st_mode & 0o100 else 0o644
-                    files[f"{AGENT_DIR}/{name.as_posix()}"] = (path.read_bytes(), mode)
+                    files[f"{AGENT_DIR}/{inside.as_posix()}"] = (path.read_bytes(), mode)
         stream = io.BytesIO()
         with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as archive:
             folders = {str(parent) for name in files for parent in PurePosixPath(name).parents}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable
 
 from beyondswe.errors import EngineError, EngineUnavailable
 from beyondswe.sandbox.engine import LABEL, Engine, namespace, owner_alive, owner_label
@@ -17,21 +17,26 @@ def run_labels(run_id: str) -> dict[str, str]:
     return {"run": run_id}
 
 
-def remove_containers(engine: Engine, labels: Mapping[str, str], *, of_dead: bool) -> None:
-    """Remove a run's containers: this process's own, or (``of_dead``) those whose process is no more."""
-    filters = [f"{LABEL}={namespace()}", *(f"io.beyondswe.{key}={value}" for key, value in labels.items())]
+def remove_own_containers(engine: Engine) -> None:
+    """Remove every container that this process made."""
+    _remove(engine, lambda owner: owner == owner_label())
+    finish_removals()
+
+
+def remove_dead_containers(engine: Engine) -> None:
+    """Remove the containers of this namespace whose process is no more: killed runs leave them."""
+    _remove(engine, lambda owner: not owner_alive(owner))
+
+
+def _remove(engine: Engine, of_owner: Callable[[str], bool]) -> None:
     try:
-        found = engine.api.containers(all=True, filters={"label": filters})
-    except (
-        Exception
-    ) as error:  # the client raises its own, requests' and urllib3's kinds for an engine that is gone
+        found = engine.api.containers(all=True, filters={"label": f"{LABEL}={namespace()}"})
+    except Exception as error:  # the client has many kinds for an engine that is gone
         raise EngineError(f"the engine does not list containers: {error}") from error
     for container in found:
-        owner = (container.get("Labels") or {}).get("io.beyondswe.owner", "")
-        if not owner_alive(owner) if of_dead else owner == owner_label():
+        owner = (container.get("Labels") or {}).get("io.beyondswe.owner")
+        if owner and of_owner(owner):
             remove(engine, container["Id"])
-    if not of_dead:
-        finish_removals()
 
 
 def wait_for_engine(engine: Engine) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from beyondswe.errors import UsageError
 from beyondswe.instances.model import Instance
 from beyondswe.runs.attempt import Work
-from beyondswe.runs.cleanup import remove_containers, run_labels, wait_for_engine
+from beyondswe.runs.cleanup import remove_dead_containers, remove_own_containers, wait_for_engine
 from beyondswe.runs.folder import RunFolder, check_run_id, disk_errors
 from beyondswe.runs.ledger import Item, Ledger
 from beyondswe.runs.progress import Progress
@@ -45,8 +45,7 @@ class OpenRun:
         """Make every attempt that is still to be made; False if interrupted (then the run can be gone on
         with).
         """
-        labels = run_labels(self.folder.run_id)
-        remove_containers(engine, labels, of_dead=True)
+        remove_dead_containers(engine)
         done = sum(self.ledger.statuses().values())
         total = done + len(self.ledger.pending())
         with Progress(total, console=console, done=done) as progress:
@@ -58,7 +57,7 @@ class OpenRun:
                 workers=workers,
                 progress=progress,
                 check_engine=lambda: wait_for_engine(engine),
-                remove_containers=lambda: remove_containers(engine, labels, of_dead=False),
+                remove_containers=lambda: remove_own_containers(engine),
             ).run()
         if complete:
             document = self.folder.read_run()

@@ -53,7 +53,7 @@ class Scheduler:
         remove_containers: Callable[[], None],
     ) -> None:
         """``check_engine`` raises if the engine is gone for good; ``remove_containers`` removes those of this
-        run.
+        process.
         """
         self._folder, self._ledger, self._instances = folder, ledger, instances
         self._work, self._workers, self._progress = work, workers, progress

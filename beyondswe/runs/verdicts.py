@@ -28,7 +28,7 @@ _LASTING = frozenset(
 
 @cache
 def scorer_version() -> str:
-    """Names the scoring code by its content: what decides on the host is as much part of a verdict as the runner."""
+    """Names the scoring code on the host by its content: it decides as much as the runner does."""
     total = hashlib.sha256()
     for path in sorted(Path(scoring.__file__).parent.glob("*.py")):
         total.update(path.read_bytes())

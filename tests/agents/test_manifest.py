@@ -1,4 +1,4 @@
-"""Agents: manifests, commands, prompts. What goes into the sandbox is seen by a sandbox that only takes notes."""
+"""Agents: manifests, commands, what is put into the sandbox, prompts."""
 
 from __future__ import annotations
 
