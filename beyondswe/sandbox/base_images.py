@@ -27,7 +27,7 @@ from beyondswe.errors import DataError, EngineError, UsageError
 from beyondswe.resources import cache_dir, resource
 from beyondswe.sandbox import apt, host
 from beyondswe.sandbox.build import OnLine, build_image
-from beyondswe.sandbox.engine import LABEL, Engine, labels
+from beyondswe.sandbox.engine import Engine, labels
 from beyondswe.sandbox.images import PullFailed, pull
 from beyondswe.sandbox.locks import exclusive
 
@@ -101,9 +101,9 @@ def ensure_base_image(
 
 
 def base_images(engine: Engine) -> list[str]:
-    """Tags of the base images that are there, whoever made them."""
-    found = engine.client.images.list(filters={"label": [LABEL, "io.beyondswe.role=base"]})
-    return sorted(tag for image in found for tag in image.tags)
+    """Tags of the base images that are there, whichever namespace made them."""
+    found = engine.client.images.list(filters={"label": "io.beyondswe.role=base"})
+    return sorted(tag for image in found for tag in image.tags if f"{REPOSITORY}:" in tag)
 
 
 def find_interpreter(folder: Path, python: str, origin: str) -> Interpreter | None:
@@ -302,7 +302,7 @@ def _some_interpreter(python: str, say: OnLine) -> Interpreter:
     raise EngineError(
         f"no Python {python} for the base image: no registry has it, {apt.this_release()} brings another, "
         f"pyenv's folder has none, and uv could not fetch one:\n{fetched.stderr.strip()}\n"
-        f"Install it with pyenv, or name a folder with <version>/bin/python{minor_version(python)} (--python-dir)."
+        f"Install it with pyenv, or name a folder with <version>/bin/python{minor_version(python)}."
     )
 
 

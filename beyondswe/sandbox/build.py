@@ -31,6 +31,7 @@ OnLine = Callable[[str], None]
 _DOCKERFILE = ".beyondswe.Dockerfile"
 _FROM = re.compile(r"^[ \t]*FROM[ \t].*$", re.IGNORECASE | re.MULTILINE)
 _STEP = re.compile(r"^step \d+/\d+ ?: ", re.IGNORECASE)
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _SILENCE = 3600  # seconds that one step may say nothing: compilers are quiet
 
 
@@ -74,7 +75,7 @@ def build_image(
     tail: deque[str] = deque(maxlen=30)
     step = ""
     with tempfile.TemporaryFile() as archive, log_path.open("w", encoding="utf-8") as log:
-        _pack(archive, context, _labelled(dockerfile, {**our_labels(), **(labels or {})}))
+        _pack(archive, context, _labelled(dockerfile, {**our_labels(role="built"), **(labels or {})}))
         archive.seek(0)
         try:
             events = engine.api.build(
@@ -118,13 +119,13 @@ def _lines(events: Iterator[dict[str, Any]]) -> Iterator[str]:
     """What a build says, line by line; `docker.errors.BuildError` when it says that it failed."""
     from docker.errors import BuildError
 
-    rest = ""
+    rest = ""  # of a line that has not ended
     for event in events:
         if "error" in event:
             if rest.strip():
                 yield rest.rstrip()
             raise BuildError(str(event["error"]).strip(), iter(()))
-        *whole, rest = (rest + str(event.get("stream", ""))).split("\n")
+        *whole, rest = (rest + _COLOUR.sub("", str(event.get("stream", "")))).split("\n")
         for line in whole:
             if line.strip():
                 yield line.rstrip()

@@ -101,6 +101,16 @@ class Engine:
     @classmethod
     def connect(cls) -> Engine:
         """The first engine that answers; `EngineUnavailable` says what was tried and how to get one."""
+        engine, tried = cls.find()
+        if engine is None:
+            raise EngineUnavailable(
+                f"no container engine answers ({tried}). Run `beyondswe engine setup`, or set DOCKER_HOST."
+            )
+        return engine
+
+    @classmethod
+    def find(cls, kind: str | None = None) -> tuple[Engine | None, str]:
+        """The first engine that answers, of this kind (docker, podman) if named; and what was tried."""
         import docker
         from docker.errors import DockerException
         from docker.utils import kwargs_from_env
@@ -119,11 +129,11 @@ class Engine:
                 tried.append(f"{host}: {error}")
                 continue
             client.api.timeout = 600
-            return cls(client, host, options)
-        where = "; ".join(tried) or "no socket of Docker or Podman was found"
-        raise EngineUnavailable(
-            f"no container engine answers ({where}). Run `beyondswe engine setup`, or set DOCKER_HOST."
-        )
+            engine = cls(client, host, options)
+            if kind in (None, engine.kind):
+                return engine, ""
+            tried.append(f"{host} is {engine.kind}")
+        return None, "; ".join(tried) or "no socket of Docker or Podman was found"
 
     @property
     def api(self) -> docker.APIClient:
@@ -136,6 +146,25 @@ class Engine:
         import docker
 
         return docker.APIClient(**self._options, version=self.client.api.api_version, timeout=silence)
+
+    def ulimits(self) -> list[dict[str, Any]]:
+        """What a new container's ``Ulimits`` must be: Podman raises them to fixed numbers, which fails with
+        EPERM where the host lacks CAP_SYS_RESOURCE (inside another container or a small virtual machine), so
+        it is told the host's own; Docker's default works everywhere.
+        """
+        if not self.is_podman:
+            return []
+        import resource
+
+        limits = []
+        for name, kind, most in (
+            ("nofile", resource.RLIMIT_NOFILE, 1 << 20),
+            ("nproc", resource.RLIMIT_NPROC, 1 << 22),
+        ):
+            hard = resource.getrlimit(kind)[1]
+            hard = most if hard == resource.RLIM_INFINITY else min(hard, most)
+            limits.append({"Name": name, "Soft": hard, "Hard": hard})
+        return limits
 
     def has_image(self, ref: str) -> bool:
         """Whether an image (tag, id or digest) is there."""
@@ -150,6 +179,10 @@ class Engine:
     @cached_property
     def info(self) -> dict[str, Any]:
         return dict(self.client.info())
+
+    @property
+    def kind(self) -> str:
+        return "podman" if self.is_podman else "docker"
 
     @cached_property
     def is_podman(self) -> bool:
