@@ -1,4 +1,4 @@
-"""What one job showed: the runner's frames and the container's end state, read once and never written again."""
+"""What one job showed: the runner's frames and the container's end state, read once."""
 
 from __future__ import annotations
 
@@ -32,13 +32,17 @@ class Evidence:
     hello: dict[str, Any] | None = None  # the supervisor ran: runner, python
     applied: bool = False  # the change is in place
     fault: str | None = None  # the supervisor's own failure
-    start: dict[str, Any] | None = None  # the child imported pytest, or could not: pytest, from_tree, missing, error
+    start: dict[str, Any] | None = (
+        None  # the child imported pytest, or could not: pytest, from_tree, missing, error
+    )
     collected: dict[str, Any] | None = None  # selected, deselected, duplicates, plugins, makereport
     phases: dict[str, tuple[Phase, ...]] = field(default_factory=dict)  # by node id
     collection_errors: dict[str, str] = field(default_factory=dict)  # by node id of the collector
     finish: dict[str, Any] | None = None  # pytest came to its end: exit, error
     forged: int = 0  # lines on the record channel with a wrong digest
-    end: dict[str, Any] | None = None  # the child's end: exit_code, signal, timed_out, oom_kills, overflow, seconds
+    end: dict[str, Any] | None = (
+        None  # the child's end: exit_code, signal, timed_out, oom_kills, overflow, seconds
+    )
     files: dict[str, bytes] = field(default_factory=dict)  # what a `command` job left behind
     files_too_large: bool = False
     log: str = ""
@@ -50,7 +54,7 @@ class Evidence:
 
     @property
     def timed_out(self) -> bool:
-        """The tests did not end within their limit (the supervisor's clock, or the host's where that failed)."""
+        """The tests did not end within their limit (the supervisor's clock, else the host's)."""
         return bool(self.end["timed_out"]) if self.end else self.ended.timed_out and self.start is not None
 
     @property
@@ -104,7 +108,10 @@ def read_evidence(ended: Ended) -> Evidence:
 
 
 def _record(
-    record: dict[str, Any], found: dict[str, Any], phases: defaultdict[str, list[Phase]], errors: dict[str, str]
+    record: dict[str, Any],
+    found: dict[str, Any],
+    phases: defaultdict[str, list[Phase]],
+    errors: dict[str, str],
 ) -> None:
     match record["w"]:
         case "start":

@@ -1,4 +1,6 @@
-"""The scoring job: trusted runner and change in one archive, one container from start to end, its frames as evidence."""
+"""The scoring job: trusted runner and change in one archive, one container from start to end, its frames as
+evidence.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ _MAX_OUTPUT = 200 << 20  # bytes of frames: above what the runner sends by its o
 _FILES_LIMIT = 64 << 20  # bytes of what a command may leave behind
 _GRACE = 60.0  # seconds beyond the tests' own limit for start, files and the killing of what is left
 
-# The image's own Python, found as its PATH says. A shell does the looking: a container start costs more than it does.
+# The image's own Python, found as its PATH says. A shell does the looking: a container start costs more than
+# it does.
 _START = (
     "for p in python python3; do "
     'if command -v "$p" >/dev/null; then exec "$p" -I -S -B "$0/supervise.py" "$0"; fi; '
@@ -35,7 +38,9 @@ _START = (
 
 @dataclass(frozen=True)
 class Write:
-    """A file to put in place. ``place``: 0 is the workdir, then the job's ``places``. Modes as git's, or ``script``."""
+    """A file to put in place. ``place``: 0 is the workdir, then the job's ``places``. Modes as git's, or
+    ``script``.
+    """
 
     path: bytes
     mode: str
@@ -121,7 +126,9 @@ def archive(job: Job, folder: str, time_limit: float) -> bytes:
     else:
         order["tests"] = dict(job.tests or {})
     payload = b"".join(write.data for write in job.write)
-    return _tar(folder, {**_runner(), "job.json": json.dumps(order).encode("ascii"), "payload": payload}.items())
+    return _tar(
+        folder, {**_runner(), "job.json": json.dumps(order).encode("ascii"), "payload": payload}.items()
+    )
 
 
 def _text(path: bytes) -> str:

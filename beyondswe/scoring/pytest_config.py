@@ -1,9 +1,9 @@
 """Which configuration pytest would read in a tree's root, and what of its ``addopts`` a scoring job keeps.
 
 The trusted configuration is handed to pytest under a name of its own (``-c``), so that what a patch does to
-``pyproject.toml``, ``tox.ini`` or ``setup.cfg`` stays for everybody else but does not steer the tests. Which file pytest
-reads depends on its version, which only the image knows: so there is a list, best first, and the runner takes the first
-that its pytest reads.
+``pyproject.toml``, ``tox.ini`` or ``setup.cfg`` stays for everybody else but does not steer the tests. Which
+file pytest reads depends on its version, which only the image knows: so there is a list, best first, and the
+runner takes the first that its pytest reads.
 """
 
 from __future__ import annotations
@@ -19,23 +19,29 @@ from typing import Any
 CONFIG_FILES = ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini")
 """Files that hold nothing but pytest's configuration: protected as a whole."""
 
-_FLAGS = frozenset(
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_FLAGS = _words(
     """
-    --verbose --quiet --no-header --no-summary --showlocals --no-showlocals --full-trace --setup-show --setup-only
-    --setup-plan --collect-only --co --fixtures --funcargs --markers --exitfirst --stepwise --sw --stepwise-skip
-    --sw-skip --stepwise-reset --sw-reset --last-failed --lf --failed-first --ff --new-first --nf --cache-clear --pdb
-    --trace --looponfail --no-cov --no-cov-on-fail --cov-append --cov-branch --cov-reset --self-contained-html
-    --no-loadscope-reorder --loadscope-reorder --fold-skipped --no-fold-skipped --xfail-tb
-    """.split()
+    --verbose --quiet --no-header --no-summary --showlocals --no-showlocals --full-trace --setup-show
+    --setup-only --setup-plan --collect-only --co --fixtures --funcargs --markers --exitfirst --stepwise --sw
+    --stepwise-skip --sw-skip --stepwise-reset --sw-reset --last-failed --lf --failed-first --ff --new-first
+    --nf --cache-clear --pdb --trace --looponfail --no-cov --no-cov-on-fail --cov-append --cov-branch
+    --cov-reset --self-contained-html --no-loadscope-reorder --loadscope-reorder --fold-skipped
+    --no-fold-skipped --xfail-tb
+    """
 )
-_WITH_VALUE = frozenset(
+_WITH_VALUE = _words(
     """
-    --tb --color --code-highlight --durations --durations-min --verbosity --show-capture --junitxml --junit-xml
-    --junitprefix --junit-prefix --html --css --report-log --json-report-file --resultlog --result-log --pastebin
-    --cov-report --cov-config --cov-fail-under --cov-context --numprocesses --maxprocesses --dist --tx --px --rsyncdir
-    --rsyncignore --testrunuid --max-worker-restart --maxschedchunk --maxfail --reruns --reruns-delay --only-rerun
-    --rerun-except --last-failed-no-failures --lfnf
-    """.split()
+    --tb --color --code-highlight --durations --durations-min --verbosity --show-capture --junitxml
+    --junit-xml --junitprefix --junit-prefix --html --css --report-log --json-report-file --resultlog
+    --result-log --pastebin --cov-report --cov-config --cov-fail-under --cov-context --numprocesses
+    --maxprocesses --dist --tx --px --rsyncdir --rsyncignore --testrunuid --max-worker-restart --maxschedchunk
+    --maxfail --reruns --reruns-delay --only-rerun --rerun-except --last-failed-no-failures --lfnf
+    """
 )
 _OPTIONAL_VALUE = frozenset(["--cov", "--cache-show"])
 _SELECTION = frozenset(["--deselect", "--ignore", "--ignore-glob"])
@@ -48,13 +54,14 @@ class PytestConfig:
     """One configuration, which pytest from version ``since`` on would read."""
 
     since: tuple[int, int]
-    name: str  # of a file in the root: of the copy that is made (its ending tells pytest how to read it), or as it is
+    name: str  # of the copy in the root (pytest goes by its ending), or of the file itself
     content: bytes | None  # None: the file of that name in the tree is itself the trusted one
     addopts: tuple[str, ...] = ()
 
 
 def configurations(read: Callable[[str], bytes | None]) -> Iterator[PytestConfig]:
-    """What pytest may read in a root whose files ``read`` gives, best first; the last is read by every version.
+    """What pytest may read in a root whose files ``read`` gives, best first; the last is read by every
+    version.
 
     Raises ValueError where ``addopts`` cannot be split into words.
     """
@@ -70,7 +77,9 @@ def configurations(read: Callable[[str], bytes | None]) -> Iterator[PytestConfig
         if isinstance(table, dict) and table:
             options = table.get("ini_options")
             since = (9, 0) if options is None else (6, 0)
-            yield PytestConfig(since, "pyproject.toml", raw, _toml_addopts(table if options is None else options))
+            yield PytestConfig(
+                since, "pyproject.toml", raw, _toml_addopts(table if options is None else options)
+            )
     for name, section in (("tox.ini", "pytest"), ("setup.cfg", "tool:pytest")):
         if (raw := read(name)) is not None and (text := _section(raw, section)) is not None:
             yield _ini(text, (0, 0), name)
@@ -120,9 +129,11 @@ def _toml_addopts(table: object) -> tuple[str, ...]:
 
 
 def filtered_addopts(options: tuple[str, ...], *, keep_selection: bool = False) -> tuple[str, ...]:
-    """``addopts`` less reporting, coverage, xdist, exit-first, rerun and selection options; all else stays as it is.
+    """``addopts`` less reporting, coverage, xdist, exit-first, rerun and selection options; all else stays as
+    it is.
 
-    ``keep_selection``: ``-k -m --deselect --ignore`` stay, for a run that looks for ids instead of being given them.
+    ``keep_selection``: ``-k -m --deselect --ignore`` stay, for a run that looks for ids instead of being
+    given them.
     """
     kept: list[str] = []
     rest = list(options)
@@ -153,7 +164,7 @@ def filtered_addopts(options: tuple[str, ...], *, keep_selection: bool = False) 
 
 def _short(token: str, rest: list[str], keep_selection: bool) -> list[str]:
     """What stays of a cluster such as ``-vsra``; the value of its last letter may be the next word."""
-    kept = []
+    kept: list[str] = []
     letters = token[1:]
     for position, letter in enumerate(letters):
         if letter in _SHORT_WITH_VALUE:

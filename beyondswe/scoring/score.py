@@ -2,12 +2,34 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 
+from beyondswe.errors import BeyondSWEError, ScoringError
 from beyondswe.instances.model import Instance
 from beyondswe.sandbox.engine import Engine
+from beyondswe.sandbox.trees import Trees
 from beyondswe.sandbox.types import Environment, Limits
-from beyondswe.scoring.types import Scored, Selection, TestRun
+from beyondswe.scoring import doc2repo
+from beyondswe.scoring.compose import Composition, compose, expected_ids
+from beyondswe.scoring.evidence import Evidence
+from beyondswe.scoring.job import Job, run_job
+from beyondswe.scoring.patches import Applied, How, PatchRejected, apply_patch
+from beyondswe.scoring.types import Scored, Selection, Status, TestResult, TestRun
+from beyondswe.scoring.verdict import infrastructure_fault, judge, oddities, result_of
+
+
+@dataclass(frozen=True)
+class _Done:
+    """One job that was run: what went in and what came out."""
+
+    composition: Composition
+    evidence: Evidence
+    flags: tuple[str, ...]  # of the patch and of putting the tree together
+    suite: doc2repo.Suite | None
+    log: str
+    timings: dict[str, float]
 
 
 def score_patch(
@@ -17,10 +39,20 @@ def score_patch(
     patch_text: str,
     *,
     limits: Limits,
-    run_labels: Mapping[str, str] = {},  # noqa: B006 (never written to)
+    run_labels: Mapping[str, str] | None = None,
 ) -> Scored:
-    """The verdict on ``patch_text``. Faults of the machine or the dataset come back as ``infrastructure_error``."""
-    raise NotImplementedError  # being written (helper R)
+    """The verdict on a patch. Faults of the machine or the dataset come back as ``infrastructure_error``."""
+    try:
+        with Trees.above(environment.snapshot.git_dir) as trees:
+            applied = apply_patch(trees, environment.snapshot.tree, patch_text)
+            if applied.tree == environment.snapshot.tree:
+                return _not_run(instance, Status.EMPTY_PATCH, "the patch changes nothing", applied.flags)
+            done = _run(engine, instance, environment, trees, applied, None, limits, run_labels)
+        return _scored(instance, done)
+    except PatchRejected as error:
+        return _not_run(instance, Status.PATCH_REJECTED, f"the patch does not apply: {error}")
+    except BeyondSWEError as error:
+        return _not_run(instance, Status.INFRASTRUCTURE_ERROR, str(error))
 
 
 def run_tests(
@@ -31,12 +63,120 @@ def run_tests(
     *,
     selection: Selection | None = None,
     limits: Limits,
-    run_labels: Mapping[str, str] = {},  # noqa: B006 (never written to)
+    run_labels: Mapping[str, str] | None = None,
 ) -> TestRun:
-    """Run hidden tests and suite on a side of the reference change: ``None`` before it, ``instance.patch`` after it.
+    """Run hidden tests and suite on a side of the reference change: ``None`` before it, its patch after it.
 
-    The same job as `score_patch`: same restoring, same configuration, same runner. Doc2Repo runs its suite and
-    needs no selection. Raises `EngineError` or `ScoringError` where `score_patch` says ``infrastructure_error``
-    and `PatchRejected` where the patch does not apply.
+    The same job as `score_patch`: same restoring, same configuration, same runner. Without a selection the
+    instance's expected ids are run; Doc2Repo runs its suite. Raises `EngineError` or `ScoringError` where
+    `score_patch` says ``infrastructure_error``, and `PatchRejected` where the patch does not apply.
     """
-    raise NotImplementedError  # being written (helper R)
+    with Trees.above(environment.snapshot.git_dir) as trees:
+        applied = apply_patch(trees, environment.snapshot.tree, patch_text or "")
+        done = _run(engine, instance, environment, trees, applied, selection, limits, run_labels)
+    evidence = done.evidence
+    if reason := infrastructure_fault(evidence):
+        raise ScoringError(f"instance {instance.instance_id}: {reason}")
+    names = list(evidence.phases) if done.suite is None else doc2repo.reported(evidence, done.suite)
+    asked = done.composition.tests["ids"] or ()
+    flags, error = oddities(evidence)
+    return TestRun(
+        tests={name: result_of(evidence, name) for name in dict.fromkeys((*asked, *names))},
+        finished=evidence.finish is not None,
+        timed_out=evidence.timed_out,
+        collection_errors=evidence.collection_errors,
+        flags=(*done.flags, *flags),
+        error=error,
+        log=done.log,
+        python=str((evidence.hello or {}).get("python", "")),
+        pytest=str((evidence.start or {}).get("pytest", "")),
+        timings=done.timings,
+    )
+
+
+def _run(
+    engine: Engine,
+    instance: Instance,
+    environment: Environment,
+    trees: Trees,
+    applied: Applied,
+    selection: Selection | None,
+    limits: Limits,
+    run_labels: Mapping[str, str] | None,
+) -> _Done:
+    begun = time.perf_counter()
+    suite, log, timings = None, "", {}
+    if instance.is_doc2repo:
+        suite = doc2repo.read_suite(instance)
+        built = doc2repo.build_package(
+            engine, environment, trees, applied.tree, suite, limits=limits, run_labels=run_labels
+        )
+        timings["build"] = time.perf_counter() - begun
+        log = built.log
+        composition = doc2repo.compose_suite(trees, environment, applied.tree, suite, built)
+    else:
+        composition = compose(trees, environment.snapshot, instance, applied.tree, selection)
+    job = Job(
+        workdir=environment.workdir,
+        user=environment.user,
+        delete=composition.delete,
+        write=composition.write,
+        places=composition.places,
+        tests=composition.tests,
+    )
+    timings["compose"] = time.perf_counter() - begun - timings.get("build", 0.0)
+    evidence = run_job(
+        engine,
+        environment.image,
+        job,
+        limits=limits,
+        network=instance.score_network,
+        run_labels=run_labels,
+    )
+    timings |= evidence.ended.seconds
+    timings |= {"tests": evidence.seconds, "total": time.perf_counter() - begun}
+    how = () if applied.how is How.STRICT else (f"patch_applied:{applied.how}",)
+    network = ("network_open",) if instance.score_network == "open" else ()
+    flags = (*how, *applied.flags, *network, *composition.flags)
+    return _Done(composition, evidence, flags, suite, log + evidence.log, timings)
+
+
+def _scored(instance: Instance, done: _Done) -> Scored:
+    verified = instance.verification is not None
+    if done.suite is not None:
+        verdict, rate = doc2repo.judge_suite(done.evidence, instance, done.suite)
+        score = rate
+    else:
+        verdict = judge(done.evidence, done.composition.expected, verified=verified)
+        passed = sum(result is TestResult.PASSED for result in verdict.tests.values())
+        rate = passed / len(verdict.tests) if verdict.tests else 0.0
+        score = 1.0 if verdict.status is Status.RESOLVED else 0.0
+    f2p, p2p, tests = _tables(instance, verdict.tests)
+    return Scored(
+        status=verdict.status,
+        score=score,
+        pass_rate=rate,
+        f2p=f2p,
+        p2p=p2p,
+        tests=tests,
+        flags=(*done.flags, *verdict.flags, *(() if verified else ("unverified",))),
+        error=verdict.error,
+        log=done.log,
+        records=done.evidence.frames,
+        timings=done.timings,
+    )
+
+
+def _tables(instance: Instance, results: dict[str, TestResult]) -> tuple[dict[str, TestResult], ...]:
+    """The results as outcomes show them: F2P, P2P, and the tests of Doc2Repo in place of both."""
+    if instance.is_doc2repo:
+        return {}, {}, results
+    f2p = {name: results[name] for name in instance.fail_to_pass if name in results}
+    return f2p, {name: results[name] for name in instance.pass_to_pass if name in results}, {}
+
+
+def _not_run(instance: Instance, status: Status, error: str, flags: tuple[str, ...] = ()) -> Scored:
+    """A verdict without a job: none of the expected tests was reported."""
+    missing = dict.fromkeys(() if instance.is_doc2repo else expected_ids(instance), TestResult.MISSING)
+    f2p, p2p, _ = _tables(instance, missing)
+    return Scored(status=status, score=0.0, pass_rate=0.0, f2p=f2p, p2p=p2p, flags=flags, error=error)

@@ -1,12 +1,13 @@
 """The only program of a scoring container: puts the change in place, runs one child, and says how it went.
 
-Started as ``python -I -S -B supervise.py FOLDER`` and process 1 there, which is what makes it strong: nothing inside the
-container can kill it, ``kill(-1)`` from here ends everything else, and orphans come to it. Deliberate:
+Started as ``python -I -S -B supervise.py FOLDER`` and process 1 there, which is what makes it strong: nothing
+inside the container can kill it, ``kill(-1)`` from here ends everything else, and orphans come to it.
+Deliberate:
 
 - It refuses to run as any other process: ``kill(-1)`` outside a container would end the user's session.
 - It is not dumpable, so that its descriptors and memory are closed to tested code even where both are root.
-- Standard output carries only frames (see README.md). What the child prints is drained into a head and a tail, in time
-  that grows with its length and memory that does not.
+- Standard output carries only frames (see README.md). What the child prints is drained into a head and a
+  tail, in time that grows with its length and memory that does not.
 - The job's folder is gone, and the key is handed over on a pipe, before any tested code runs.
 """
 
@@ -28,7 +29,9 @@ import tree
 
 FAULT = 70
 LINE_LIMIT = 1 << 18  # bytes of one record
-RECORDS_LIMIT = 96 << 20  # bytes of all records (some 200,000 tests): the host reads no more of our output than it knows
+RECORDS_LIMIT = (
+    96 << 20
+)  # bytes of all records (some 200,000 tests): the host reads no more of our output than it knows
 FORGED_LIMIT = 20  # lines that are shown; the rest is counted
 _PR_SET_DUMPABLE = 4
 _F_SETPIPE_SZ = 1031
@@ -82,7 +85,8 @@ class HeadTail:
 
 
 class Records:
-    """Checks the child's records, each bound by a keyed digest to the one before it, and passes the good ones on.
+    """Checks the child's records, each bound by a keyed digest to the one before it, and passes the good ones
+    on.
 
     A line that was begun and never finished is no forgery: the child may have been killed in the middle.
     """
@@ -131,7 +135,9 @@ class Records:
 
 def main():
     if os.getpid() != 1:
-        sys.stderr.write("supervise.py runs only as process 1 of a container of its own: it ends every other process\n")
+        sys.stderr.write(
+            "supervise.py runs only as process 1 of a container of its own: it ends every other process\n"
+        )
         return FAULT
     os.umask(0o022)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -152,7 +158,11 @@ def run(folder, frames):
     with open(os.path.join(folder, b"worker.py"), "rb") as file:
         worker_code = file.read().decode("utf-8")
     frames.send(
-        "hello", runner=job["runner"], python="%d.%d.%d" % sys.version_info[:3], executable=sys.executable, pid=os.getpid()
+        "hello",
+        runner=job["runner"],
+        python="%d.%d.%d" % sys.version_info[:3],
+        executable=sys.executable,
+        pid=os.getpid(),
     )
     workdir = os.path.realpath(encode(job["workdir"]))
     counts = apply_change(folder, job, workdir)
@@ -168,12 +178,17 @@ def run(folder, frames):
         environment.update(job["environment"])
     else:
         argv = [sys.executable, "-c", _BOOT]
-        task = dict(job["tests"], code=worker_code, key=binascii.hexlify(key).decode("ascii"), workdir=job["workdir"])
+        task = dict(
+            job["tests"], code=worker_code, key=binascii.hexlify(key).decode("ascii"), workdir=job["workdir"]
+        )
         # The tree may be on it: at the start of the interpreter it would come before the standard library.
         task["pythonpath"] = environment.pop("PYTHONPATH", "")
-        # The image's taste in reporting and selecting; `addopts` of the repository is handed over filtered instead.
+        # The image's taste in reporting and selecting; `addopts` of the repository is handed over filtered
+        # instead.
         environment.pop("PYTEST_ADDOPTS", None)
-    ended, log = supervise(argv, environment, user, task, key, frames, workdir, job["time_limit"], job["log_limit"])
+    ended, log = supervise(
+        argv, environment, user, task, key, frames, workdir, job["time_limit"], job["log_limit"]
+    )
     ended.update(log.fields())
     ended["oom_kills"] = memory_kills()
     if "collect" in job and ended["exit_code"] == 0:
@@ -182,7 +197,9 @@ def run(folder, frames):
 
 
 def apply_change(folder, job, workdir):
-    """Deletions, then files. Each entry of ``write`` names its folder by number: 0 is the workdir, then ``places``."""
+    """Deletions, then files. Each entry of ``write`` names its folder by number: 0 is the workdir, then
+    ``places``.
+    """
     deleted = 0
     for path in job["delete"]:
         tree.delete(workdir, encode(path))
@@ -348,7 +365,9 @@ def send_files(folder, limit, frames):
                 if limit < 0:
                     frames.send("file", name=name.decode("utf-8", "replace"), too_large=True)
                     return
-                frames.send("file", name=name.decode("utf-8", "replace"), data=base64.b64encode(piece).decode("ascii"))
+                frames.send(
+                    "file", name=name.decode("utf-8", "replace"), data=base64.b64encode(piece).decode("ascii")
+                )
         finally:
             os.close(file)
 
@@ -387,7 +406,9 @@ def close_to_others():
 
 
 def memory_kills():
-    """How many processes the kernel killed for memory in this container (cgroup v2, v1); None where it does not say."""
+    """How many processes the kernel killed for memory in this container (cgroup v2, v1); None where it does
+    not say.
+    """
     for path in ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control"):
         try:
             with open(path) as file:

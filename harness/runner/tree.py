@@ -1,8 +1,9 @@
-"""Put a change into a tree as data: every step looks before it leaps (lstat, O_NOFOLLOW), no link is ever followed.
+"""Put a change into a tree as data: every step looks before it leaps (lstat, O_NOFOLLOW), no link is ever
+followed.
 
-Paths are relative, of bytes, with ``/``; the trees that they come from were checked on the host, and are again here.
-Where something else stands in the way of a path (a link where a folder must be, a folder where a file must be), it goes:
-the change describes the whole truth about the paths that it names.
+Paths are relative, of bytes, with ``/``; the trees that they come from were checked on the host, and are
+again here. Where something else stands in the way of a path (a link where a folder must be, a folder where a
+file must be), it goes: the change describes the whole truth about the paths that it names.
 """
 
 import os
@@ -45,7 +46,9 @@ def delete(root, path):
 
 
 def write(root, path, mode, data, owner):
-    """Write a file (mode 0o100644 or 0o100755) or a link (0o120000, ``data`` is its text) as ``owner`` (uid, gid)."""
+    """Write a file (mode 0o100644 or 0o100755) or a link (0o120000, ``data`` is its text) as ``owner`` (uid,
+    gid).
+    """
     parts = parts_of(path)
     folder = os.open(root, _FOLDER)
     try:
@@ -59,7 +62,12 @@ def write(root, path, mode, data, owner):
             os.symlink(data, name, dir_fd=folder)
             os.chown(name, owner[0], owner[1], dir_fd=folder, follow_symlinks=False)
         elif mode in (0o100644, 0o100755):
-            file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
+            file = os.open(
+                name,
+                os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC,
+                0o600,
+                dir_fd=folder,
+            )
             try:
                 view = memoryview(data)
                 while view:

@@ -1,12 +1,14 @@
-"""The child that runs pytest: its own imports first, then the tested tree, and a keyed record of every phase of every test.
+"""The child that runs pytest: its own imports first, then the tested tree, and a keyed record of every phase
+of every test.
 
 `supervise.py` hands this text and a task over on descriptor 4; records go out on descriptor 3. Deliberate:
 
-- pytest and its parts are imported while nothing of the tree is on ``sys.path``; only where that fails (pytest itself or
-  one of its dependencies is what is being tested) are they imported with it, and the first record says so.
-- What is needed to report is bound before tested code runs; whatever that code replaces in `os`, `json`, `hmac` or
-  `time` later is not used here. Nothing can stop code in the same process from lying all the same: for that there
-  are the negative controls.
+- pytest and its parts are imported while nothing of the tree is on ``sys.path``; only where that fails
+  (pytest itself or one of its dependencies is what is being tested) are they imported with it, and the first
+  record says so.
+- What is needed to report is bound before tested code runs; whatever that code replaces in `os`, `json`,
+  `hmac` or `time` later is not used here. Nothing can stop code in the same process from lying all the same:
+  for that there are the negative controls.
 - A forked copy of this process never reports: tests that fork and let the child run on are no second witness.
 - The end is ``os._exit``: threads that never end and exit handlers of tested code have no say in it.
 - Everything else stays as the image has it: plugins, environment, warnings, order.
@@ -27,7 +29,9 @@ TEXTS_LIMIT = 8 << 20  # characters of all of them
 
 
 def channel(descriptor, key):
-    """The function that sends a record: a line each, ``digest SPACE json``, keyed and chained to the one before."""
+    """The function that sends a record: a line each, ``digest SPACE json``, keyed and chained to the one
+    before.
+    """
     # High up: tests that close "all" descriptors rarely mean these.
     high = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 900)
     os.close(descriptor)
@@ -190,7 +194,9 @@ def version_of(pytest):
 
 
 def arguments(task, version):
-    """pytest's command line: the first configuration that this version reads, and the filtered ``addopts`` of it."""
+    """pytest's command line: the first configuration that this version reads, and the filtered ``addopts`` of
+    it.
+    """
     config = next(config for config in task["configs"] if version >= tuple(config["since"]))
     found = list(config["addopts"])
     found += ["-c", os.path.join(task["workdir"], config["name"]), "-o", "addopts="]

@@ -1,0 +1,332 @@
+"""The tree that the tests see, put together on the host: snapshot + patch, protected files restored, hidden
+tests added.
+
+Nothing is copied: the snapshot is in the image already, so a composition is what differs from it. What is
+trusted (hidden tests, the reference's version of protected files, pytest's configuration) depends on the
+instance alone and is made once (`trusted`); a patch then costs one comparison of trees. Deliberate:
+
+- A protected file is the snapshot's plus what the reference patch and the hidden tests change in it. So the
+  reference's helpers reach every patch, and an agent's own edit there is dropped with a flag.
+- Of the files that the reference changes one kind stays the agent's: modules of a package called ``test``
+  that are no tests by name (``django/test/client.py``). Price: they could be weakened, and the hidden tests
+  would use them.
+- A trusted path wins over whatever the patch puts in its way, link or folder.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from posixpath import dirname
+from typing import Any, NamedTuple
+
+from beyondswe.errors import ScoringError
+from beyondswe.instances.model import Instance
+from beyondswe.sandbox.paths import inside, parents, quoted
+from beyondswe.sandbox.trees import FILE, Changed, Entry, File, Trees
+from beyondswe.sandbox.types import Snapshot
+from beyondswe.scoring.job import Write
+from beyondswe.scoring.patches import PatchRejected, apply_patch
+from beyondswe.scoring.protected import is_loaded_by_pytest, is_loaded_by_python, is_protected, is_test_file
+from beyondswe.scoring.pytest_config import PytestConfig, configurations, filtered_addopts
+from beyondswe.scoring.types import Selection
+
+SCRIPT = b"test_fail_to_pass.py"
+"""Where the text of ``f2p_script`` goes."""
+
+_FLAGS_SHOWN = 20
+_KNOWN_LIMIT = 64  # instances whose trusted part is kept in memory
+_known: dict[tuple[str, str, str], Trusted] = {}
+
+
+class Held(NamedTuple):
+    """A trusted file, with its bytes: it outlives the git directory that it was made in."""
+
+    entry: Entry
+    data: bytes
+
+
+@dataclass(frozen=True)
+class Trusted:
+    """What an instance says about its own tests, whoever's patch is scored."""
+
+    files: Mapping[bytes, Held | None]  # protected paths that are not as in the snapshot; None: not there
+    exact: frozenset[bytes]  # protected by name: the hidden tests and the files of expected ids
+    open: frozenset[bytes]  # would be protected by their names, but are the reference's source
+    configs: tuple[PytestConfig, ...]
+    expected: Mapping[str, str]  # expected id -> the id that pytest gives it
+    targets: tuple[str, ...]  # the files of the expected ids that are there
+
+    def protects(self, path: bytes) -> bool:
+        return path in self.exact or (path not in self.open and is_protected(path))
+
+
+@dataclass(frozen=True)
+class Composition:
+    """What a job does to the snapshot's tree, and which tests it runs then."""
+
+    delete: tuple[bytes, ...]
+    write: tuple[Write, ...]
+    tests: Mapping[str, Any]  # the child's task, see harness/runner/worker.py
+    places: tuple[str, ...] = ()  # folders outside the tree that files go to as well
+    expected: Mapping[str, str] = field(default_factory=dict)  # see `Trusted.expected`
+    flags: tuple[str, ...] = ()
+
+
+@dataclass
+class Overlay:
+    """What becomes of paths on top of a snapshot; None: gone."""
+
+    files: dict[bytes, Entry | Held | None] = field(default_factory=dict)
+    flags: list[str] = field(default_factory=list)
+
+
+def compose(
+    trees: Trees, snapshot: Snapshot, instance: Instance, tree: str, selection: Selection | None = None
+) -> Composition:
+    """Compose the job for ``tree`` (the snapshot with a patch applied).
+
+    Without a selection the instance's expected ids are run. Raises `ScoringError` where the dataset is at
+    fault.
+    """
+    known = trusted(trees, snapshot, instance)
+    overlay = overlaid(known, trees.changed(snapshot.tree, tree))
+    if selection is None:
+        ids, targets = sorted(set(known.expected.values())), known.targets
+        if not targets:
+            raise ScoringError(
+                f"instance {instance.instance_id} is at fault, not the patch: none of the files that its "
+                "expected tests name is in the tree, nor do its hidden tests bring one. "
+                "Check FAIL_TO_PASS, f2p_patch and f2p_script."
+            )
+    else:
+        ids = list(selection.ids)
+        targets = selection.files or tuple(dict.fromkeys(map(file_of, ids)))
+    task, copies = pytest_task(known.configs, targets, ids or None, roots=[instance.workdir])
+    return Composition(
+        delete=tuple(sorted(path for path, content in overlay.files.items() if content is None)),
+        write=(*writes(trees, overlay.files), *copies),
+        tests=task,
+        expected=known.expected,
+        flags=tuple(shortened(overlay.flags)),
+    )
+
+
+def overlaid(known: Trusted, changes: Iterable[Changed]) -> Overlay:
+    """The patch's changes less those that touch what is protected, and the trusted files on top."""
+    overlay = Overlay(dict(known.files))
+    kept = {path for path, content in known.files.items() if content is not None}
+    loose: list[Changed] = []
+    for change in changes:
+        if not known.protects(change.path):
+            loose.append(change)
+            continue
+        if change.path in known.files:
+            held = known.files[change.path]
+            if change.new == (held.entry if held else None):
+                continue
+        elif change.old is not None:
+            kept.add(change.path)  # as the snapshot has it
+        overlay.flags.append(dropped_flag(change))
+    folders = {folder for path in kept for folder in parents(path)}
+    for change in loose:
+        if change.new is not None and (change.path in folders or not kept.isdisjoint(parents(change.path))):
+            overlay.flags.append(f"protected_path_squatted:{quoted(change.path)}")
+        else:
+            overlay.files[change.path] = change.new
+    return overlay
+
+
+def trusted(trees: Trees, snapshot: Snapshot, instance: Instance) -> Trusted:
+    """The trusted part of an instance on its snapshot; kept, since every patch needs it."""
+    key = (str(snapshot.git_dir), snapshot.tree, instance.content_hash)
+    known = _known.get(key)
+    if known is None:
+        known = _trusted(trees, snapshot, instance)
+        while len(_known) >= _KNOWN_LIMIT:
+            _known.pop(next(iter(_known)), None)
+        _known[key] = known
+    return known
+
+
+def _trusted(trees: Trees, snapshot: Snapshot, instance: Instance) -> Trusted:
+    expected = expected_ids(instance)
+    files = list(dict.fromkeys(_encoded(file_of(name)) for name in expected.values()))
+    named = {path for path in files if inside(path)}
+    reference = snapshot.tree
+    if instance.patch:
+        try:
+            reference = apply_patch(trees, snapshot.tree, instance.patch).tree
+        except PatchRejected as error:
+            raise _fault(instance, "its reference patch does not apply to the tree", error) from error
+    changed = {change.path: change.new for change in trees.changed(snapshot.tree, reference)}
+    restored = {
+        path: entry
+        for path, entry in changed.items()
+        if path in named or (is_protected(path) and not _is_source(trees, reference, path))
+    }
+    with_reference = trees.edit(snapshot.tree, restored)
+    hidden = _hidden_tests(trees, instance, (with_reference, snapshot.tree))
+    tree = trees.edit(with_reference, hidden)
+    overlay = {change.path: change.new for change in trees.changed(snapshot.tree, tree)}
+    there = trees.entries(tree, sorted(named))
+    return Trusted(
+        files={
+            path: Held(entry, trees.read(entry.oid)) if entry else None for path, entry in overlay.items()
+        },
+        exact=frozenset(named.union(hidden)),
+        open=frozenset(path for path in changed if is_protected(path) and path not in restored),
+        configs=_configs(trees, trees.edit(reference, hidden), instance),
+        expected=expected,
+        targets=tuple(path.decode("utf-8", "surrogateescape") for path in files if path in there),
+    )
+
+
+def _hidden_tests(trees: Trees, instance: Instance, bases: Iterable[str]) -> dict[bytes, Entry | File | None]:
+    """What the hidden tests make of the paths that they touch.
+
+    Made on the first base that the patch applies to; what it creates is cleared where it is in the way.
+    """
+    hidden: dict[bytes, Entry | File | None] = {}
+    if instance.f2p_patch.strip():
+        hidden |= _patched(trees, instance, bases)
+    if instance.f2p_script:
+        hidden[SCRIPT] = File(FILE, instance.f2p_script.encode())
+    return hidden
+
+
+def _patched(trees: Trees, instance: Instance, bases: Iterable[str]) -> dict[bytes, Entry | None]:
+    first: PatchRejected | None = None
+    created = dict.fromkeys(_created(instance))
+    for base in bases:
+        for start in (base, trees.edit(base, created)):
+            try:
+                tree = apply_patch(trees, start, instance.f2p_patch).tree
+            except PatchRejected as error:
+                first = first or error
+            else:
+                return {change.path: change.new for change in trees.changed(start, tree)}
+    raise _fault(instance, "its f2p_patch does not apply to the tree", first)
+
+
+def _created(instance: Instance) -> list[bytes]:
+    """The paths that the hidden patch says it creates."""
+    from unidiff.errors import UnidiffParseError
+    from unidiff.patch import PatchSet
+
+    try:
+        return [file.path.encode() for file in PatchSet(instance.f2p_patch) if file.is_added_file]
+    except (UnidiffParseError, UnicodeEncodeError):
+        return []  # then git's own words on it are what the user sees
+
+
+def _is_source(trees: Trees, tree: str, path: bytes) -> bool:
+    """A module of a package called ``test`` that is no test by its own name, such as
+    ``django/test/client.py``.
+    """
+    folders = path.split(b"/")[:-1]
+    if (
+        not path.endswith(b".py")
+        or is_test_file(path)
+        or is_loaded_by_pytest(path)
+        or is_loaded_by_python(path)
+    ):
+        return False
+    if b"tests" in folders or folders.count(b"test") != 1 or folders[0] == b"test":
+        return False
+    folder = b"/".join(folders[: folders.index(b"test") + 1])
+    packages = [folder + b"/__init__.py", dirname(folder) + b"/__init__.py"]
+    return len(trees.entries(tree, packages)) == len(packages)
+
+
+def _configs(trees: Trees, tree: str, instance: Instance) -> tuple[PytestConfig, ...]:
+    def read(name: str) -> bytes | None:
+        entry = trees.entries(tree, [name.encode()]).get(name.encode())
+        return trees.read(entry.oid) if entry else None
+
+    try:
+        return tuple(configurations(read))
+    except ValueError as error:
+        raise _fault(instance, "the addopts of its pytest configuration cannot be split", error) from error
+
+
+def expected_ids(instance: Instance) -> dict[str, str]:
+    """Each expected id and what pytest calls it: the same, save where the instance's ``renames`` say
+    otherwise.
+    """
+    renames = (instance.verification or {}).get("renames", {})
+    return {name: renames.get(name, name) for name in (*instance.fail_to_pass, *instance.pass_to_pass)}
+
+
+def file_of(node_id: str) -> str:
+    """The file of a node id; a parameter may hold ``::`` too."""
+    return node_id.split("::", 1)[0]
+
+
+def pytest_task(
+    configs: Iterable[PytestConfig],
+    targets: Iterable[str],
+    ids: Sequence[str] | None,
+    *,
+    roots: Sequence[str],
+    options: Sequence[str] = (),
+    append: Sequence[str] = (),
+    commands: Sequence[str] = (),
+) -> tuple[dict[str, Any], list[Write]]:
+    """The child's task (see harness/runner/worker.py), and the copies of the configurations that it needs.
+
+    ``ids`` None runs whatever the targets hold, and then the configuration's own selection counts. ``roots``
+    come first on the import path, ``append`` last; ``commands`` are folders put at the end of ``PATH``.
+    """
+    stem = f".beyondswe-{secrets.token_hex(4)}-"
+    named, copies = [], []
+    for config in configs:
+        name = config.name
+        if config.content is not None:
+            name = stem + name
+            copies.append(Write(name.encode(), FILE, config.content))
+        addopts = filtered_addopts(config.addopts, keep_selection=ids is None)
+        named.append({"since": config.since, "name": name, "addopts": [*addopts, *options]})
+    task = {
+        "configs": named,
+        "targets": [f"./{target}" if target.startswith("-") else target for target in targets],
+        "ids": ids,
+        "roots": list(roots),
+        "append": list(append),
+        "commands": list(commands),
+    }
+    return task, copies
+
+
+def writes(trees: Trees, files: Mapping[bytes, Entry | Held | None]) -> Iterator[Write]:
+    """The files to write, with their bytes."""
+    for path, content in sorted(files.items()):
+        if isinstance(content, Held):
+            yield Write(path, content.entry.mode, content.data)
+        elif content is not None:
+            yield Write(path, content.mode, trees.read(content.oid))
+
+
+def dropped_flag(change: Changed) -> str:
+    """What became of a patch's change to a protected path, for people: it was left out."""
+    if change.old is not None:
+        return f"protected_file_edited:{quoted(change.path)}"
+    if is_loaded_by_pytest(change.path) or is_loaded_by_python(change.path):
+        return f"autoloaded_file_dropped:{quoted(change.path)}"
+    return f"test_file_dropped:{quoted(change.path)}"
+
+
+def shortened(flags: Sequence[str]) -> list[str]:
+    """The first flags, and how many more there are: a patch may touch thousands of files."""
+    if len(flags) <= _FLAGS_SHOWN:
+        return list(flags)
+    return [*flags[:_FLAGS_SHOWN], f"more_flags:{len(flags) - _FLAGS_SHOWN}"]
+
+
+def _encoded(path: str) -> bytes:
+    return path.encode("utf-8", "surrogateescape")
+
+
+def _fault(instance: Instance, what: str, error: Exception | None) -> ScoringError:
+    return ScoringError(f"instance {instance.instance_id} is at fault, not the patch: {what} ({error})")
