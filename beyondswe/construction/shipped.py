@@ -57,7 +57,7 @@ def make_instance(recipe: Recipe, made: Material, folder: Path) -> Instance:
         index_date=recipe.index_date.isoformat(),
         fail_to_pass=found.fail_to_pass if found else (),
         pass_to_pass=found.pass_to_pass if found else (),
-        test_suite_num=len(found.expected) if found else 0,
+        test_suite_num=found.expected if found else 0,
         verification=found.verification if found else None,
         extra={"title": recipe.title},
     )

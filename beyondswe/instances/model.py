@@ -63,7 +63,7 @@ class Instance(BaseModel):
     index_date: str = ""
     score_network: str = Field(default="none", pattern="^(none|open)$")
     reference_archive: str = Field(
-        "",
+        default="",
         description="Doc2Repo: name of a tar beside the dataset with the reference; for the oracle",
     )
     verification: dict[str, Any] | None = Field(

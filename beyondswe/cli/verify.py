@@ -1,0 +1,227 @@
+"""`beyondswe verify`: find by running which tests fail before and pass after the reference change."""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from beyondswe.cli.datasets import dataset_options, image_provider, is_shipped, open_dataset
+from beyondswe.cli.output import console, emit, json_option
+from beyondswe.cli.parameters import size
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from beyondswe.construction.verify import Verified
+    from beyondswe.instances.model import Instance
+
+
+@click.command("verify")
+@dataset_options
+@click.option(
+    "--out",
+    required=True,
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Where the verified instances go (JSONL), with their lists and the record of it.",
+)
+@click.option(
+    "--runs", type=click.IntRange(1), default=5, show_default=True, metavar="N", help="Runs of each side."
+)
+@click.option(
+    "--workers", type=click.IntRange(1), metavar="N", help="Containers at once; default: one a core."
+)
+@click.option(
+    "--gold",
+    is_flag=True,
+    help="Keep the lists that instances have and find out whether they hold (datasets verified elsewhere).",
+)
+@click.option(
+    "--record",
+    is_flag=True,
+    help="Also write tests.json beside the recipes of a dataset that comes with the product.",
+)
+@click.option(
+    "--cpus",
+    type=click.FloatRange(0.1),
+    default=4.0,
+    show_default=True,
+    metavar="N",
+    help="Cores of a container.",
+)
+@click.option(
+    "--memory", callback=size, default="8g", show_default=True, metavar="M", help="Memory of a container."
+)
+@click.option(
+    "--test-timeout",
+    type=click.FloatRange(1),
+    default=1800,
+    show_default=True,
+    metavar="S",
+    help="Seconds that one run may take.",
+)
+@click.option(
+    "--python-dir",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    metavar="DIR",
+    help="Folder of Python interpreters (pyenv's layout) for images that are built here.",
+)
+@json_option
+def command(
+    dataset: str,
+    out: Path,
+    runs: int,
+    workers: int | None,
+    gold: bool,
+    record: bool,
+    cpus: float,
+    memory: int,
+    test_timeout: float,
+    python_dir: Path | None,
+    as_json: bool,
+    **selection: Any,
+) -> int:
+    """Verify instances: run their tests N times on each side of the reference change, in fresh containers.
+
+    F2P passed in every run after and in none before, P2P in every run of both sides; flaky tests leave the
+    lists. Rejected instances are not written but reported, and the exit code is 1.
+    """
+    from beyondswe.construction.verify import Verification
+    from beyondswe.errors import UsageError
+    from beyondswe.runs.cleanup import remove_own_containers
+    from beyondswe.sandbox.engine import Engine
+    from beyondswe.sandbox.limits import capped
+    from beyondswe.sandbox.types import Limits
+
+    if record and not is_shipped(dataset):
+        raise UsageError(f"--record is for datasets that come with the product, which '{dataset}' is not")
+    opened = open_dataset(dataset, **selection, require_tests=gold)
+    engine = Engine.connect()
+    limits, notes = capped(Limits(cpus=cpus, memory=memory, test_timeout=test_timeout), engine)
+    _say(f"skipped: {row}" for row in opened.bad)
+    _say(f"limit capped: {note}" for note in notes)
+
+    done: list[Verified] = []
+    with _Progress(len(opened.instances) * 2 * runs) as progress:
+        verification = Verification(
+            engine,
+            provide_image=image_provider(engine, dataset, python_dir=python_dir),
+            test_paths=_recipe_paths if is_shipped(dataset) else lambda _: (),
+            limits=limits,
+            runs=runs,
+            workers=workers or int(engine.info.get("NCPU") or 1),
+            gold=gold,
+            run_labels={"verification": uuid.uuid4().hex},
+            remove_containers=lambda: remove_own_containers(engine),
+            on_run=progress.advance,
+        )
+        for verified in verification.verify(opened.instances):
+            done.append(verified)
+            _say([f"{verified.instance.instance_id}: {_in_words(verified)}"])
+    order = [instance.instance_id for instance in opened.instances]
+    done.sort(key=lambda verified: order.index(verified.instance.instance_id))
+
+    accepted = [verified.instance for verified in done if verified.accepted]
+    _write(out, accepted)
+    if record:
+        _record(accepted)
+    rejected = len(done) - len(accepted)
+    if as_json:
+        emit(
+            {
+                "dataset": opened.name,
+                "version": opened.version,
+                "runs": runs,
+                "out": str(out),
+                "verified": len(accepted),
+                "rejected": rejected,
+                "skipped": [str(row) for row in opened.bad],
+                "instances": [verified.to_row() for verified in done],
+            }
+        )
+    _say([f"{len(accepted)} verified, {rejected} rejected; {out}"])
+    return 1 if rejected else 0
+
+
+def _recipe_paths(instance: Instance) -> Sequence[str]:
+    from beyondswe.construction.environments import find_recipe
+
+    return find_recipe(instance).tests.paths
+
+
+def _in_words(verified: Verified) -> str:
+    if not verified.accepted:
+        return f"{'could not be verified' if verified.failed else 'rejected'}: {verified.reason}"
+    found = verified.findings
+    counts = (
+        f"{len(found.expected)} tests"
+        if verified.instance.is_doc2repo
+        else f"{len(found.fail_to_pass)} fail to pass, {len(found.pass_to_pass)} pass to pass"
+    )
+    return f"verified: {counts}, {len(found.flaky)} flaky"
+
+
+def _write(out: Path, instances: Sequence[Instance]) -> None:
+    """The rows, and beside them what rows only name: suites and reference archives."""
+    from beyondswe.instances import write_instances
+
+    out.parent.mkdir(parents=True, exist_ok=True)
+    for instance in instances:
+        for name in (instance.test_suite, instance.reference_archive):
+            if not name or instance.test_suite_dir is None:
+                continue
+            source, target = instance.test_suite_dir / name, out.parent / name
+            if source.is_file() and source.resolve() != target.resolve():
+                shutil.copyfile(source, target)
+    write_instances(out, instances)
+
+
+def _record(instances: Sequence[Instance]) -> None:
+    from beyondswe.construction.environments import find_recipe
+    from beyondswe.construction.recipes import FoundTests
+
+    for instance in instances:
+        found = FoundTests(
+            FAIL_TO_PASS=instance.fail_to_pass,
+            PASS_TO_PASS=instance.pass_to_pass,
+            verification=instance.verification or {},
+        )
+        path = find_recipe(instance).tests_file
+        path.write_text(found.to_json(), encoding="utf-8")
+        _say([f"wrote {path}"])
+
+
+def _say(lines: Any) -> None:
+    for line in lines:
+        console().print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+class _Progress:
+    """A bar of test runs on a terminal; elsewhere the line an instance that ends is enough."""
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._advance: Callable[[], None] | None = None
+
+    def __enter__(self) -> _Progress:
+        if console().is_terminal:
+            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+            columns = (TextColumn("test runs"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+            self._bar = Progress(*columns, console=console(), transient=True)
+            self._bar.start()
+            task = self._bar.add_task("", total=self._total)
+            self._advance = lambda: self._bar.advance(task)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._advance is not None:
+            self._bar.stop()
+
+    def advance(self) -> None:
+        if self._advance is not None:
+            self._advance()
