@@ -41,9 +41,10 @@ def fetch(hub_id: str, revision: str | None) -> tuple[Path, str]:
             snapshot_download(hub_id, repo_type="dataset", revision=revision, allow_patterns=_WANTED)
         )
     except (HfHubHTTPError, HFValidationError, OSError, ValueError) as error:
+        spec = f"{hub_id}@{revision}" if revision else hub_id
         raise NotThere(
-            f"{hub_id}: not on the Hub or the Hub cannot be reached, and not in its cache here; name a "
-            "folder with a copy of the dataset instead, or load it once where there is network "
+            f"{spec}: not on the Hub or the Hub cannot be reached, and not in its cache here; name a folder "
+            "with a copy of the dataset instead, or load it once where there is network "
             f"(the Hub's client says: {_first_line(error)})"
         ) from error
     return folder, folder.name

@@ -11,7 +11,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import Any, NoReturn
@@ -24,6 +24,7 @@ from beyondswe.instances.problems import Problem, printable, shown
 
 READABLE = (".jsonl", ".json", ".parquet")
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*(@[\w./-]+)?")
+_BLANK, _COMMA, _ARRAY_END = re.compile(r"\s*"), re.compile(r"\s*,\s*"), re.compile(r"\s*\]\s*\Z")
 _LFS = b"version https://git-lfs.github.com/spec/"
 
 
@@ -146,7 +147,7 @@ def read_files(paths: Sequence[Path]) -> Iterator[RawRow]:
 def _jsonl(path: Path) -> Iterator[RawRow]:
     with path.open("rb") as stream:
         for number, raw in enumerate(stream, 1):
-            line = raw.removeprefix(b"\xef\xbb\xbf") if number == 1 else raw
+            line = (raw.removeprefix(b"\xef\xbb\xbf") if number == 1 else raw).rstrip(b"\r\n")
             if not line.strip():
                 continue
             try:
@@ -172,46 +173,29 @@ def _json(path: Path) -> Iterator[RawRow]:
         except (ValueError, RecursionError):
             yield from _jsonl(path)
         return
+    yield from _array(path, text)
+
+
+def _array(path: Path, text: str) -> Iterator[RawRow]:
+    """The elements of a JSON array, decoded one by one so that each has its line."""
     decoder = json.JSONDecoder(parse_constant=_no_constant)
-    at, line = text.index("[") + 1, 1 + text.count("\n", 0, text.index("["))
-    expected = "a value or ]"
-    while True:
-        start = _blank_end(text, at)
-        line += text.count("\n", at, start)
-        if text[start : start + 1] == "]" and not text[start + 1 :].strip():
-            return
+    at, line, before = text.index("[") + 1, 1 + text.count("\n", 0, text.index("[")), _BLANK
+    while not _ARRAY_END.match(text, at):
         try:
-            if expected == ", or ]":
-                if text[start : start + 1] != ",":
-                    raise json.JSONDecodeError(f"Expecting {expected}", text, start)
-                at, expected = start + 1, "a value"
-                continue
-            values, at = decoder.raw_decode(text, start)
+            gap = before.match(text, at)
+            if gap is None:
+                raise json.JSONDecodeError("Expecting ',' or the end of the array", text, at)
+            line += text.count("\n", at, gap.end())
+            values, at = decoder.raw_decode(text, gap.end())
         except (ValueError, RecursionError) as error:
-            raw = text[start:].encode(errors="surrogatepass")
-            problem = _unreadable(error, line, raw)
-            yield RawRow(
-                str(path),
-                line,
-                None,
-                Problem(
-                    problem.field,
-                    problem.found,
-                    problem.expected,
-                    problem.message + "; the rest of the file was not read",
-                ),
-                raw,
-            )
+            rest = text[at:].encode()
+            problem = _unreadable(error, line, rest)
+            message = f"{problem.message}; the rest of the file was not read"
+            yield RawRow(str(path), line, None, replace(problem, message=message), rest)
             return
         yield _object(path, line, values, b"")
-        line += text.count("\n", start, at)
-        expected = ", or ]"
-
-
-def _blank_end(text: str, at: int) -> int:
-    while at < len(text) and text[at] in " \t\r\n":
-        at += 1
-    return at
+        line += text.count("\n", gap.end(), at)
+        before = _COMMA
 
 
 def _parquet(path: Path) -> Iterator[RawRow]:
@@ -254,7 +238,8 @@ def _unreadable(error: Exception, line: int, raw: bytes) -> Problem:
         place = f"line {line if error.lineno == 1 else error.lineno}, column {error.colno}"
         reason = error.msg
     else:
-        place, reason = f"line {line}", str(error) or "nested too deeply"
+        place = f"line {line}"
+        reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
     found = printable(raw[:60].decode(errors="replace").strip())
     return Problem("row", found, "one JSON object", f"row: invalid JSON at {place}: {reason}; found {found}")
 
