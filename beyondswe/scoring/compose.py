@@ -103,7 +103,7 @@ def compose(
     else:
         ids = list(selection.ids)
         targets = selection.files or tuple(dict.fromkeys(map(file_of, ids)))
-    task, copies = pytest_task(known.configs, targets, ids or None, roots=[instance.workdir])
+    task, copies = child_task(known.configs, targets, ids or None, roots=[instance.workdir])
     return Composition(
         delete=tuple(sorted(path for path, content in overlay.files.items() if content is None)),
         write=(*writes(trees, overlay.files), *copies),
@@ -264,7 +264,7 @@ def file_of(node_id: str) -> str:
     return node_id.split("::", 1)[0]
 
 
-def pytest_task(
+def child_task(
     configs: Iterable[PytestConfig],
     targets: Iterable[str],
     ids: Sequence[str] | None,

@@ -28,7 +28,7 @@ from beyondswe.sandbox.paths import parents, quoted
 from beyondswe.sandbox.trees import Entry, File, Trees
 from beyondswe.sandbox.types import Environment, Limits
 from beyondswe.scoring.archives import BadArchive, read_zip
-from beyondswe.scoring.compose import Composition, Held, file_of, pytest_task, shortened, writes
+from beyondswe.scoring.compose import Composition, Held, file_of, child_task, shortened, writes
 from beyondswe.scoring.evidence import Evidence
 from beyondswe.scoring.job import Job, Write, run_job
 from beyondswe.scoring.protected import is_loaded_by_pytest, is_loaded_by_python
@@ -217,7 +217,7 @@ def compose_suite(
     roots_on_path = [environment.workdir]
     if not installed_here:
         roots_on_path.append(f"{environment.workdir.rstrip('/')}/src")
-    task, copies = pytest_task(
+    task, copies = child_task(
         configurations(lambda name: file.data if (file := suite.files.get(name.encode())) else None),
         suite.targets,
         None,
