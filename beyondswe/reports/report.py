@@ -22,9 +22,22 @@ from beyondswe.instances.model import Family
 from beyondswe.runs.folder import RunFolder
 from beyondswe.scoring.types import Status
 
-INFORMATIVE_FLAGS = frozenset({"unverified", "no_prediction"})
-"""Flags that say how a score was made. Any other one marks the attempt as suspicious: `strict` counts it
-unresolved.
+INFORMATIVE_FLAGS = frozenset(
+    {
+        "collection_errors",
+        "ended_early",
+        "install_failed",
+        "network_open",
+        "no_prediction",
+        "not_installed",
+        "out_of_memory",
+        "pytest_broke",
+        "pytest_exit",
+        "unverified",
+    }
+)
+"""Flags that say how a score was made or why tests failed. Any other flag, also one that is not known here,
+marks an attempt as suspicious, and `strict` counts it as unresolved.
 """
 PHASES = ("setup", "agent", "extract", "score")
 ALMOST = 0.9  # pass rate from which a Doc2Repo instance is almost correct

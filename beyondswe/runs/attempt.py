@@ -295,7 +295,7 @@ def _finished(evidence: _Evidence) -> Finished:
         image_digest=environment.image_digest if environment else "",
         usage=evidence.usage,
         timings={phase: evidence.timings.get(phase, 0.0) for phase in ("setup", "agent", "extract", "score")},
-        error=scored.error or (end.error if end and status is not scored.status else None),
+        error=end.error if end and status is not scored.status else scored.error,
         **{name: value for name, value in more.items() if value not in (None, [], {}, False)},
     )
     files = {"outcome.json": (json.dumps(outcome.to_row(), indent=2, ensure_ascii=False) + "\n").encode()}

@@ -44,7 +44,7 @@ Run = Callable[..., tuple[int, Any, str]]
 
 @pytest.fixture
 def dataset(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
-    """`beyondswe dataset …` in this process: exit code, standard output (parsed if --json), standard error."""
+    """`beyondswe dataset …` in this process: exit code, standard output (a document if --json), errors."""
     monkeypatch.setenv("BEYONDSWE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("COLUMNS", "300")
 
@@ -176,7 +176,14 @@ BAD = {
     "no number of tests": (BOOK, {"test_suite_num": 0}, "test_suite_num", "0", "no number of expected tests"),
     "number of tests in words": (BOOK, {"test_suite_num": "ten"}, "test_suite_num", '"ten"', "not a number"),
     "negative number of tests": (BOOK, {"test_suite_num": -1}, "test_suite_num", "-1", "not a number"),
-    "endless number of tests": (BOOK, {"test_suite_num": True}, "test_suite_num", "true", "not a number"),
+    "endless number of tests": (
+        BOOK,
+        {"test_suite_num": 1e999},
+        "test_suite_num",
+        "Infinity",
+        "not a number",
+    ),
+    "truth for a number": (BOOK, {"test_suite_num": True}, "test_suite_num", "true", "not a number"),
     "reference with a path": (
         BOOK,
         {"reference_archive": "/r.tar"},
