@@ -168,11 +168,13 @@ def _known() -> list[dict[str, Any]]:
 
     from beyondswe import __version__
     from beyondswe.construction.recipes import SHIPPED, load_recipes
+    from beyondswe.instances import Family
     from beyondswe.instances.seen import seen
 
     known: list[dict[str, Any]] = []
     for name in SHIPPED:
-        families = Counter(str(recipe.family) for recipe in load_recipes(name))
+        counts = Counter(recipe.family for recipe in load_recipes(name))
+        families = {str(family): counts[family] for family in Family if counts[family]}
         known.append({"name": name, "version": __version__, "source": "shipped", "families": families})
     for one in seen():
         known.append(

@@ -7,6 +7,7 @@ import json
 import posixpath
 import re
 import unicodedata
+import warnings
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
@@ -80,11 +81,13 @@ def patch(value: object) -> str:
 
 def count(value: object) -> int:
     """A number of tests. Tables make 12.0 and "12" of whole numbers; anything else is refused."""
-    if isinstance(value, str) and value.strip().isdecimal():
+    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,9}", value.strip()):
         value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0 or value != int(value):
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise FieldError("not a number of tests", "a whole number")
-    return int(value)
+    return value
 
 
 def names(value: object) -> tuple[str, ...]:
@@ -169,7 +172,8 @@ def _literal_list(source: str) -> object:
     except (ValueError, RecursionError):
         pass  # not JSON: Python's repr of a list is common in published rows
     try:
-        return ast.literal_eval(source)
+        with warnings.catch_warnings(action="ignore"):  # of escapes that Python does not know
+            return ast.literal_eval(source)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return None
 

@@ -23,7 +23,7 @@ class Seen:
 
 
 def remember(dataset: Seen) -> None:
-    folder = cache_dir("datasets")
+    folder = cache_dir("seen")
     handle, temporary = tempfile.mkstemp(dir=folder, suffix=".tmp")
     with os.fdopen(handle, "w", encoding="utf-8") as stream:
         json.dump(asdict(dataset), stream)
@@ -33,7 +33,7 @@ def remember(dataset: Seen) -> None:
 def seen() -> list[Seen]:
     """By name. A file that is not ours, or from another version, is passed over: it is a cache."""
     found = []
-    for path in sorted(cache_dir("datasets").glob("*.json")):
+    for path in sorted(cache_dir("seen").glob("*.json")):
         try:
             found.append(Seen(**json.loads(path.read_text(encoding="utf-8"))))
         except (ValueError, TypeError):

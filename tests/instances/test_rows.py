@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -98,6 +99,13 @@ def test_a_workdir_is_workspace_unless_it_is_said(issue: Make, written: Written)
 @pytest.mark.parametrize("count", [12, 12.0, "12"])
 def test_a_count_of_tests_survives_tables(count: object, doc2repo: Make, written: Written) -> None:
     assert one(written([doc2repo(test_suite_num=count)])).expected_tests == 12
+
+
+def test_an_endless_number_is_no_count(tmp_path: Path, doc2repo: Make) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text(json.dumps(doc2repo(test_suite_num="?")).replace('"?"', "1e999"))
+    with pytest.raises(DataError, match="test_suite_num: not a number of tests"):
+        load_dataset(str(path))
 
 
 def test_an_unknown_field_is_kept_as_it_came(issue: Make, written: Written) -> None:
