@@ -18,6 +18,7 @@ from beyondswe.sandbox.paths import quoted, reserved
 from beyondswe.sandbox.tarstream import BadArchive, Kind, Member, members
 
 FILE, EXECUTABLE, SYMLINK = "100644", "100755", "120000"
+RESERVED = "git reserves this name"
 
 
 class TooLarge(EngineError):
@@ -141,8 +142,8 @@ class Importer:
         if member.kind is Kind.DIRECTORY:
             return
         if name := reserved(path):
-            if b".git" not in name.split(b"/"):
-                self.left_out[name] = "git reserves this name"
+            if name.rpartition(b"/")[2] != b".git":
+                self.left_out[name] = RESERVED
         elif member.kind is Kind.FILE:
             self._charge(member.size)
             mode = EXECUTABLE if member.mode & 0o100 else FILE

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from beyondswe.errors import ScoringError
 from beyondswe.sandbox.importing import Importer, TooLarge
-from beyondswe.sandbox.paths import parents, reserved
+from beyondswe.sandbox.paths import parents
 from beyondswe.sandbox.tarstream import Kind, members
 from beyondswe.sandbox.trees import ApplyError, Entry, Trees
 from beyondswe.sandbox.types import Change, ChangeKind, Environment, Sandbox
@@ -167,7 +167,7 @@ def _read(
         for path, kind in where.touched.items()
         if kind is not ChangeKind.DELETED and path not in inner and not _within(path, where.folders)
     ]
-    single = rules.apply((path for path in ends if not reserved(path)), left_out)
+    single = rules.apply(ends, left_out)
     whole = set(where.folders)
     if whole or len(single) > _FEW:
         sizes = trees.sizes(tree)

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from beyondswe.sandbox import hostgit
 from beyondswe.sandbox.hostgit import GitError
-from beyondswe.sandbox.paths import parents, quoted
+from beyondswe.sandbox.importing import RESERVED
+from beyondswe.sandbox.paths import parents, quoted, reserved
 from beyondswe.sandbox.scratch import temporary_folder
 from beyondswe.sandbox.trees import SYMLINK, Entry, Trees
 
@@ -43,8 +44,9 @@ class Rules:
     """Which paths are left out. Those that the base commit tracks never are."""
 
     tracked: Collection[bytes]
+    tracked_folders: frozenset[bytes]  # that hold a tracked path
     environments: frozenset[bytes]  # folders with a pyvenv.cfg
-    setuptools: bool  # whether a build/ at the root is the work of setuptools
+    setuptools: bool  # whether a build/ at the root can be setuptools' work: it is no package
     ignore_files: Mapping[bytes, bytes]  # the base commit's .gitignore files
 
     @classmethod
@@ -52,13 +54,13 @@ class Rules:
         """``base``: what the base commit tracks; ``present``: the paths that are or were there."""
         return cls(
             tracked=base.keys(),
+            tracked_folders=frozenset(folder for path in base for folder in parents(path)),
             environments=frozenset(
                 path.rpartition(b"/")[0]
                 for path in present
                 if path.endswith(b"/pyvenv.cfg") and path not in base
             ),
-            setuptools=not any(path.startswith(b"build/") for path in base)
-            and b"build/__init__.py" not in present,
+            setuptools=b"build/__init__.py" not in present,
             ignore_files={
                 path: trees.read(entry.oid)
                 for path, entry in base.items()
@@ -70,10 +72,14 @@ class Rules:
         """The paths that stay; the others are added to ``left_out``."""
         named, asked = [], []
         for path in paths:
-            if path in self.tracked:
+            if name := reserved(path):
+                if name.rpartition(b"/")[2] != b".git":
+                    left_out.reasons[name] = RESERVED
+            elif path in self.tracked:
                 named.append(path)
             elif found := self._by_name(path):
-                left_out.reasons[found[0]] = found[1]
+                folder, reason = found
+                left_out.reasons[path if folder in self.tracked_folders else folder] = reason
             else:
                 asked.append(path)
         ignored = self._ignored(asked)
@@ -93,7 +99,8 @@ class Rules:
             return path, "bytecode"
         top, _, rest = path.partition(b"/")
         inner = rest.partition(b"/")[0]
-        if top == b"build" and self.setuptools and (inner == b"lib" or inner.startswith(_SETUPTOOLS)):
+        built = top == b"build" and self.setuptools and (inner == b"lib" or inner.startswith(_SETUPTOOLS))
+        if built and b"build/" + inner not in self.tracked_folders:
             return b"build/" + inner, "built by setuptools"
         return None
 
@@ -116,16 +123,16 @@ class Rules:
             fields[0:-1:4], fields[1::4], fields[2::4], fields[3::4], strict=True
         ):
             if not pattern.startswith(b"!"):
-                ignored[path] = f"ignored by {quoted(source)}:{line.decode()}"
+                ignored[path.removeprefix(b"./")] = f"ignored by {quoted(source)}:{line.decode()}"
         return ignored
 
 
 def _check_ignore(git_dir: Path, tree: Path, paths: list[bytes]) -> bytes:
     done = subprocess.run(
         hostgit.command("-c", "core.bare=false", "check-ignore", "--no-index", "--verbose", "-z", "--stdin"),
-        input=b"".join(path + b"\0" for path in paths),
+        input=b"".join(b"./%b\0" % path for path in paths),  # so that a leading colon means nothing
         capture_output=True,
-        env=hostgit.environment(GIT_DIR=str(git_dir), GIT_WORK_TREE=str(tree)),
+        env=hostgit.environment(GIT_DIR=str(git_dir), GIT_WORK_TREE=str(tree), GIT_LITERAL_PATHSPECS="0"),
         cwd=tree,
         check=False,
     )
