@@ -55,20 +55,36 @@ def ensure_image(
     """
     tag = instance.image
     if not engine.has_image(tag):
-        with exclusive(f"{engine.host} {tag}"):
-            if not engine.has_image(tag):
-                _build(engine, instance, python_dir, on_line)
+        recipe = find_recipe(instance)
+        if (built := build_environment(engine, recipe, python_dir=python_dir, on_line=on_line)) != tag:
+            raise DataError(
+                f"{instance.instance_id}: its row names the image {tag}, the recipe here builds {built}; "
+                "take the dataset by its name, so that the rows are made anew"
+            )
     return str(engine.client.images.get(tag).id)
 
 
-def _build(engine: Engine, instance: Instance, python_dir: Path | None, on_line: OnLine | None) -> None:
-    recipe = find_recipe(instance)
+def build_environment(
+    engine: Engine, recipe: Recipe, *, python_dir: Path | None = None, on_line: OnLine | None = None
+) -> str:
+    """The tag of a recipe's image, built if it is not there."""
     made = material(recipe)
-    if (tag := image_tag(recipe, made)) != instance.image:
-        raise DataError(
-            f"{instance.instance_id}: its row names the image {instance.image}, the recipe here builds {tag};"
-            " take the dataset by its name, so that the rows are made anew"
-        )
+    tag = image_tag(recipe, made)
+    if not engine.has_image(tag):
+        with exclusive(f"{engine.host} {tag}"):
+            if not engine.has_image(tag):
+                _build(engine, recipe, made, tag, python_dir, on_line)
+    return tag
+
+
+def _build(
+    engine: Engine,
+    recipe: Recipe,
+    made: Material,
+    tag: str,
+    python_dir: Path | None,
+    on_line: OnLine | None,
+) -> None:
     base = ensure_base_image(engine, recipe.python, python_dir=python_dir, on_line=on_line)
     dependencies = _ensure_dependencies(engine, recipe, base, on_line)
     with temporary_folder() as folder:

@@ -1,4 +1,4 @@
-"""The reference change of an instance as one patch; for Doc2Repo, whose reference is a whole repository, too."""
+"""The reference change of an instance as one patch, also where it is a whole repository (Doc2Repo)."""
 
 from __future__ import annotations
 
