@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from beyondswe.cli.output import console, emit, json_option
+from beyondswe.cli.parameters import size
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -160,6 +161,69 @@ def check(
             console().print(table)
         console().print(f"{dataset.rows} rows: {good} good, {dataset.rows - good} bad")
     ctx.exit(1 if dataset.bad else 0)
+
+
+@command.command()
+@_source_options
+@click.option("--family", "families", metavar="F", multiple=True, help="Only this family.")
+@click.option(
+    "--instance", "instances", metavar="GLOB", multiple=True, help="Only instances with such an id."
+)
+@click.option("--skip-bad", is_flag=True, help="Go on without bad rows.")
+@click.option(
+    "--max-disk", callback=size, metavar="SIZE", help="Keep pulled images within this, such as 200g."
+)
+@json_option
+@click.pass_context
+def prefetch(
+    ctx: click.Context,
+    spec: str,
+    families: tuple[str, ...],
+    instances: tuple[str, ...],
+    skip_bad: bool,
+    max_disk: int | None,
+    split: str | None,
+    as_family: str | None,
+    test_suite_dir: Path | None,
+    as_json: bool,
+) -> None:
+    """Pull the images of a dataset ahead of their use; exit code 1 when some could not be pulled."""
+    from dataclasses import asdict
+    from itertools import count
+
+    from beyondswe.cli.datasets import is_shipped
+    from beyondswe.errors import UsageError
+    from beyondswe.instances.problems import printable
+    from beyondswe.sandbox import images
+    from beyondswe.sandbox.engine import Engine
+
+    if is_shipped(spec):
+        raise UsageError(
+            f"the images of {spec} are built here when they are needed; there is nothing to pull"
+        )
+    dataset = _open(
+        spec,
+        families=families,
+        instances=instances,
+        skip_bad=skip_bad,
+        split=split,
+        as_family=as_family,
+        test_suite_dir=test_suite_dir,
+    )
+    refs = list(dict.fromkeys(instance.image for instance in dataset.instances))
+    number = count(1)
+
+    def told(result: images.PrefetchResult) -> None:
+        detail = f": {printable(result.error)}" if result.error else ""
+        click.echo(f"[{next(number)}/{len(refs)}] {result.ref} {result.status}{detail}", err=True)
+
+    for row in dataset.bad:
+        click.echo(f"left out: {row}", err=True)
+
+    results = images.prefetch(Engine.connect(), refs, max_disk=max_disk, on_progress=told)
+    if as_json:
+        emit(_head(dataset) | {"images": [asdict(result) for result in results]})
+    ctx.exit(1 if any(result.status == "failed" for result in results) else 0)
 
 
 def _known() -> list[dict[str, Any]]:

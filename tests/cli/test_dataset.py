@@ -372,6 +372,33 @@ def test_list_has_the_shipped_datasets_and_those_seen_before(dataset: Run) -> No
     assert "owner/name" in dataset("list")[2]
 
 
+@pytest.mark.engine
+def test_prefetch_tells_of_every_image_once(dataset: Run, tmp_path: Path, base_image: str) -> None:
+    rows = [
+        ISSUE | {"image": base_image},
+        ISSUE | {"instance_id": "second", "image": base_image},
+        ISSUE | {"instance_id": "third", "image": "localhost:1/owner/none:1"},
+        BOOK | {"image": ""},
+    ]
+    path = rows_in(tmp_path, *rows)
+    code, document, err = dataset("prefetch", path, "--skip-bad", "--json")
+    assert code == 1
+    assert [(image["ref"], image["status"]) for image in document["images"]] == [
+        (base_image, "present"),
+        ("localhost:1/owner/none:1", "failed"),
+    ]
+    assert f"left out: {path}:4: owner_book: image: missing image" in err
+    assert "[2/2] localhost:1/owner/none:1 failed: cannot pull" in err
+    assert dataset("prefetch", path, "--instance", "second", "--max-disk", "1g", "--json")[0] == 0
+    assert dataset("prefetch", path)[0] == 2
+
+
+def test_shipped_datasets_have_nothing_to_prefetch(dataset: Run) -> None:
+    code, _, err = dataset("prefetch", "demo")
+    assert code == 2
+    assert "the images of demo are built here" in err
+
+
 def test_help_loads_nothing_heavy() -> None:
     program = (
         "import sys, contextlib\n"
