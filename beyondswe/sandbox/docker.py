@@ -8,7 +8,9 @@ any more, say) the container is restarted, which ends everything in it and keeps
 
 from __future__ import annotations
 
+import base64
 import io
+import json
 import os
 import posixpath
 import tarfile
@@ -119,7 +121,7 @@ def start_sandbox(
         "Env": job.environment(network, env or {}),
         "Labels": container_labels(**{"role": "sandbox", **(run_labels or {})}),
         "HostConfig": {
-            **host_config(limits, network=job.engine_network(network), privileges=True),
+            **host_config(engine, limits, network=job.engine_network(network), privileges=True),
             "LogConfig": {"Type": "none"},
             "Mounts": [
                 {
@@ -471,6 +473,9 @@ def _parents(path: str) -> Iterator[str]:
 def _get(engine: Engine, container: str, path: str) -> Iterator[Iterator[bytes]]:
     what = f"read {path!r} from container {container}"
     try:
+        if engine.is_podman and (link := _link(engine, container, path)) is not None:
+            yield iter([link])
+            return
         answer = call(
             engine,
             "GET",
@@ -481,11 +486,32 @@ def _get(engine: Engine, container: str, path: str) -> Iterator[Iterator[bytes]]
             stream=True,
         )
     except EngineRefused as error:
-        if error.status == 404 and job.inspect_state(engine, container) is not None:
+        missing = error.status == 404 or "not a directory" in str(error)  # a file lies on the way to it
+        if missing and job.inspect_state(engine, container) is not None:
             raise FileNotFoundError(f"{path} is not in container {container}") from error
         raise
     with answer:
         yield chunks(answer, what)
+
+
+def _link(engine: Engine, container: str, path: str) -> bytes | None:
+    """A tar of ``path`` if it is a symbolic link, which Podman would follow."""
+    answer = call(
+        engine,
+        "HEAD",
+        f"/containers/{container}/archive",
+        what=f"look at {path!r} in container {container}",
+        params={"path": os.fsencode(path)},
+    )
+    stat = json.loads(base64.b64decode(answer.headers["X-Docker-Container-Path-Stat"]))
+    if not int(stat["mode"]) & 1 << 27:  # Go's bit for a symbolic link
+        return None
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        member = tarfile.TarInfo(str(stat["name"]))
+        member.type, member.linkname = tarfile.SYMTYPE, str(stat["linkTarget"])
+        archive.addfile(member)
+    return buffer.getvalue()
 
 
 def _member_paths(pieces: Iterable[bytes], below: bytes) -> Iterator[bytes]:
