@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
 import os
-import stat
 import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -33,7 +31,7 @@ REPOSITORY = {
         "def test_add(pair):\n    check(add(*pair), 5)\n\n\n"
         "def test_add_negative():\n    assert add(-1, -2) == -3\n"
     ),
-    "setup.py": 'from setuptools import setup\n\nsetup(name="tinycalc", version="1.0", packages=["tinycalc"])\n',
+    "setup.py": 'from setuptools import setup\n\nsetup(name="tinycalc", packages=["tinycalc"])\n',
     "setup.cfg": "[tool:pytest]\naddopts = -n 4 --cov tinycalc -x -m nothing --strict-markers\n",
 }
 SCRIPT = (
@@ -269,3 +267,119 @@ def test_tricks_with_files_that_pytest_loads_do_not_score(score, patched_instanc
     assert scored.status is Status.UNRESOLVED, scored
     assert scored.f2p == dict.fromkeys((MUL, ZERO), TestResult.FAILED)
     assert scored.p2p == dict.fromkeys(P2P, TestResult.PASSED), scored.log
+
+
+def test_time_out_keeps_what_was_finished(score):
+    def edit(tree: Path) -> None:
+        (tree / "tinycalc/core.py").write_text(WRONG + "\n\ndef mul(a, b):\n    while True:\n        pass\n")
+
+    scored = score(edit, limits=Limits(cpus=1, memory=1 << 30, pids=256, test_timeout=4))
+    assert scored.status is Status.TEST_TIMEOUT
+    assert TestResult.MISSING in scored.f2p.values()
+    assert "time limit" in (scored.error or "")
+
+
+def test_hidden_tests_that_do_not_apply_are_the_datasets_fault(
+    engine, environment, patched_instance, reference
+):
+    broken = patched_instance.model_copy(
+        update={
+            "f2p_patch": HIDDEN.replace("/dev/null", "a/tests/test_mul.py").replace(
+                "new file mode 100644\n", ""
+            )
+        }
+    )
+    scored = score_patch(engine, broken, environment, reference, limits=LIMITS)
+    assert scored.status is Status.INFRASTRUCTURE_ERROR
+    assert "is at fault, not the patch: its f2p_patch does not apply" in (scored.error or "")
+
+
+def test_expected_ids_in_no_file_are_the_datasets_fault(engine, environment, instance, reference):
+    nowhere = instance.model_copy(update={"f2p_script": "", "pass_to_pass": ()})
+    scored = score_patch(engine, nowhere, environment, reference, limits=LIMITS)
+    assert scored.status is Status.INFRASTRUCTURE_ERROR
+    assert "FAIL_TO_PASS" in (scored.error or "")
+
+
+@pytest.mark.parametrize(
+    ("commands", "said"),
+    [
+        ("pip uninstall -qy pytest 2>/dev/null", "the image has no pytest"),
+        (
+            "rm -f /opt/venv/bin/python* /usr/bin/python3* /usr/local/bin/python*",
+            "the image has no Python 3.6",
+        ),
+    ],
+)
+def test_what_the_image_lacks_is_no_verdict_on_the_patch(
+    engine, make_environment, instance, reference, commands, said
+):
+    environment = make_environment(REPOSITORY, commands)
+    scored = score_patch(engine, instance, environment, reference, limits=LIMITS)
+    assert scored.status is Status.INFRASTRUCTURE_ERROR
+    assert said in (scored.error or "")
+
+
+def test_a_tree_on_pythonpath_shadows_nothing_that_the_runner_needs(
+    engine, make_environment, instance, tmp_path
+):
+    environment = make_environment(
+        REPOSITORY, changes=["ENV PYTHONPATH=/workspace PYTEST_ADDOPTS=--collect-only"]
+    )
+
+    def edit(tree: Path) -> None:
+        fix(tree)
+        for name in (
+            "json.py",
+            "hmac.py",
+            "site.py",
+            "encodings/__init__.py",
+            "pluggy.py",
+            "usercustomize.py",
+        ):
+            plant(name, "import os; os._exit(0)\n")(tree)
+
+    scored = score_patch(engine, instance, environment, patch_of(tmp_path, edit), limits=LIMITS)
+    assert scored.status is Status.RESOLVED, scored
+
+
+def test_both_sides_are_run_alike_for_verification(engine, patched_instance, environment, reference):
+    files = Selection(files=("tests",))
+    before = run_tests(engine, patched_instance, environment, None, selection=files, limits=LIMITS)
+    after = run_tests(engine, patched_instance, environment, reference, selection=files, limits=LIMITS)
+    assert before.tests == {TABLE: TestResult.FAILED, **dict.fromkeys(P2P, TestResult.PASSED)}
+    assert after.tests == dict.fromkeys((TABLE, *P2P), TestResult.PASSED)
+    assert before.finished and after.finished
+    assert after.python.startswith("3.11") and after.pytest
+
+    one = Selection(ids=(P2P[0], "tests/test_core.py::test_gone"))
+    asked = run_tests(engine, patched_instance, environment, None, selection=one, limits=LIMITS)
+    assert asked.tests == {P2P[0]: TestResult.PASSED, "tests/test_core.py::test_gone": TestResult.MISSING}
+
+
+def test_the_whole_suite_is_what_the_configuration_collects(engine, make_environment, instance, tmp_path):
+    """The copied configuration keeps the meaning of `testpaths` and `pythonpath`, and its own selection."""
+    files = {
+        "pyproject.toml": (
+            '[tool.pytest.ini_options]\ntestpaths = ["checks"]\npythonpath = ["lib"]\n'
+            'addopts = "-k \'not slow\'"\nmarkers = ["m"]\n'
+        ),
+        "lib/thing.py": "VALUE = 1\n",
+        "checks/test_thing.py": "import thing\ndef test_value(): assert thing.VALUE == 2\ndef test_slow(): pass\n",
+        "other/test_other.py": "def test_other(): pass\n",
+    }
+    plain = instance.model_copy(update={"patch": "", "f2p_script": "", "pass_to_pass": ()})
+    environment = make_environment(files)
+
+    def edit(tree: Path) -> None:
+        (tree / "lib/thing.py").write_text("VALUE = 2\n")
+        (tree / "pyproject.toml").write_text(
+            '[tool.pytest.ini_options]\naddopts = "--collect-only"\n[tool.x]\ny = 1\n'
+        )
+
+    patch = patch_of(tmp_path, edit, files)
+    whole = Selection()
+    before = run_tests(engine, plain, environment, None, selection=whole, limits=LIMITS)
+    after = run_tests(engine, plain, environment, patch, selection=whole, limits=LIMITS)
+    assert before.tests == {"checks/test_thing.py::test_value": TestResult.FAILED}
+    assert after.tests == {"checks/test_thing.py::test_value": TestResult.PASSED}
