@@ -32,7 +32,7 @@ REPOSITORY = {
         "def test_add_negative():\n    assert add(-1, -2) == -3\n"
     ),
     "setup.py": 'from setuptools import setup\n\nsetup(name="tinycalc", packages=["tinycalc"])\n',
-    "setup.cfg": "[tool:pytest]\naddopts = -n 4 --cov tinycalc -x -m nothing --strict-markers\n",
+    "setup.cfg": "[tool:pytest]\naddopts = -n 4 --cov tinycalc -x -k 'not slow' --strict-markers\n",
 }
 SCRIPT = (
     "from tests.helpers import check\nfrom tinycalc import mul\n\n\n"
@@ -365,7 +365,9 @@ def test_the_whole_suite_is_what_the_configuration_collects(engine, make_environ
             'addopts = "-k \'not slow\'"\nmarkers = ["m"]\n'
         ),
         "lib/thing.py": "VALUE = 1\n",
-        "checks/test_thing.py": "import thing\ndef test_value(): assert thing.VALUE == 2\ndef test_slow(): pass\n",
+        "checks/test_thing.py": (
+            "import thing\ndef test_value(): assert thing.VALUE == 2\ndef test_slow(): pass\n"
+        ),
         "other/test_other.py": "def test_other(): pass\n",
     }
     plain = instance.model_copy(update={"patch": "", "f2p_script": "", "pass_to_pass": ()})
