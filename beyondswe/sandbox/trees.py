@@ -219,7 +219,7 @@ class Trees:
                     *(start, end),
                     max_bytes=left,
                 )
-        return _decoded(patch)
+        return _with_clear_names(_decoded(patch), [change.path for change in changes])
 
     def apply(self, tree: str, patch: bytes, *, options: Sequence[str] = ()) -> str:
         """The tree after ``git apply`` with these options: all of the patch; else `ApplyError`."""
@@ -288,6 +288,16 @@ def _grouped(paths: Sequence[bytes]) -> Iterator[list[bytes]]:
         length += len(path) + 16
     if group:
         yield group
+
+
+def _with_clear_names(patch: str, paths: Sequence[bytes]) -> str:
+    """Quotes the names that git cannot read back from a heading of its own: with a blank before a slash."""
+    for path in paths:
+        name = quoted(path)
+        if " /" in name and not name.startswith('"'):
+            heading = re.compile(f"^diff --git {re.escape(f'a/{name} b/{name}')}$", re.MULTILINE)
+            patch = heading.sub(f'diff --git "a/{name}" "b/{name}"', patch)
+    return patch
 
 
 def _decoded(patch: bytes) -> str:
