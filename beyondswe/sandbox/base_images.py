@@ -111,7 +111,7 @@ def find_interpreter(folder: Path, python: str, origin: str) -> Interpreter | No
     found = []
     for entry in folder.iterdir() if folder.is_dir() else ():
         match = re.fullmatch(r"(?:cpython-)?(3\.\d+\.\d+)(?:-linux-.*)?", entry.name)
-        if match and not entry.is_symlink() and _satisfies(match[1], python):
+        if match and _satisfies(match[1], python):
             found.append((_numbers(match[1]), entry))
     for numbers, entry in sorted(found, reverse=True):
         version = ".".join(map(str, numbers))

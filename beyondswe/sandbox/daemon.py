@@ -127,8 +127,8 @@ def _mount(*words: str) -> None:
     done = subprocess.run(["mount", *words], capture_output=True, text=True, check=False)
     if done.returncode:
         raise EngineUnavailable(
-            f"`mount {' '.join(words)}` failed: {done.stderr.strip()}. Containers need control groups: mount them, "
-            "or run this where that is allowed."
+            f"`mount {' '.join(words)}` failed: {done.stderr.strip()}. Containers need control groups: "
+            "mount them, or run this where that is allowed."
         )
 
 
@@ -148,7 +148,8 @@ def _wait_for(
     while not _answers(path):
         ended = process is not None and process.poll() is not None
         if ended or time.monotonic() > ends:
-            lines = log.read_text(errors="replace").splitlines()[-12:] if log.exists() else []
+            lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+            lines = [line for line in lines if " level=info " not in line and "module=grpc" not in line][-12:]
             what = (
                 f"ended (exit {process.returncode})"
                 if ended and process

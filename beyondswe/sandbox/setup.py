@@ -104,8 +104,9 @@ def plan(machine: Machine, *, answers: bool, wanted: str | None = None) -> list[
         )
     if machine.release is None:
         raise EngineUnavailable(
-            f"no container engine answers ({machine.why_none}), and this is neither Debian nor Ubuntu, where one "
-            "could be installed: install Docker or Podman as its makers say, start it, or set DOCKER_HOST"
+            f"no container engine answers ({machine.why_none}), and this is neither Debian nor Ubuntu, "
+            "where one could be installed: install Docker or Podman as its makers say and start it, "
+            "or set DOCKER_HOST"
         )
     if not machine.root:
         raise EngineUnavailable(_as_root("no container engine is installed", machine, kind))

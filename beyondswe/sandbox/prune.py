@@ -1,0 +1,179 @@
+"""Removes what is ours from the engine, and nothing else: containers, networks, volumes and images of one
+namespace.
+
+Ours is what carries the namespace's label; for containers, networks and volumes also an owner, because
+containers that somebody starts by hand from an image of ours inherit its labels. What a living process owns
+stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from beyondswe.errors import EngineError
+from beyondswe.sandbox.engine import LABEL, Engine, namespace, owner_alive
+from beyondswe.sandbox.images import LOCAL_PREFIX, drop, pulled_images
+
+_OWNER = "io.beyondswe.owner"
+
+
+@dataclass(frozen=True)
+class Found:
+    """One thing that can be removed."""
+
+    kind: str  # container, network, volume, image, pulled image
+    id: str
+    name: str
+    size: int = 0  # bytes on disk; for an image with what it shares with others
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What there is of ours: to be removed, and kept with the reason."""
+
+    remove: tuple[Found, ...]
+    keep: tuple[tuple[Found, str], ...]
+
+
+@dataclass(frozen=True)
+class Pruned:
+    """What was removed, and what would not go."""
+
+    removed: tuple[Found, ...]
+    failed: tuple[tuple[Found, str], ...]
+    freed: int  # bytes, as the engine counts the layers before and after
+
+
+def survey(engine: Engine, *, everything: bool = False) -> Survey:
+    """What `prune` would remove; ``everything``: also what live runs own, and finished images that were
+    pulled.
+
+    While a run lives, images stay too: it starts its next containers from them.
+    """
+    label: _Filter = {"label": f"{LABEL}={namespace()}"}
+    remove: list[Found] = []
+    keep: list[tuple[Found, str]] = []
+    for found, owner in (*_containers(engine, label), *_networks(engine, label), *_volumes(engine, label)):
+        if everything or not owner_alive(owner):
+            remove.append(found)
+        else:
+            keep.append((found, f"process {owner} lives"))
+    alive = bool(keep)
+    going = {found.id for found in remove}
+    busy = {
+        str(container.attrs["ImageID"])
+        for container in engine.client.containers.list(all=True, sparse=True)
+        if container.id not in going
+    }
+    candidates = _images(engine, label, pulled=everything)
+    reasons = {
+        image.found.id: "a run lives" if alive else "a container uses it"
+        for image in candidates
+        if alive or image.found.id in busy
+    }
+    staying = [
+        image.attrs["RootFS"].get("Layers") or []
+        for image in engine.client.images.list()
+        if image.id in reasons or image.id not in {image.found.id for image in candidates}
+    ]
+    for image in candidates:
+        if any(layers[: len(image.layers)] == image.layers for layers in staying):
+            reasons.setdefault(image.found.id, "an image that stays is built on it")
+    remove += [image.found for image in candidates if image.found.id not in reasons]
+    keep += [(image.found, reasons[image.found.id]) for image in candidates if image.found.id in reasons]
+    return Survey(tuple(remove), tuple(keep))
+
+
+@dataclass(frozen=True)
+class _Image:
+    found: Found
+    layers: list[str]
+
+
+_Filter = dict[str, Any]
+
+
+def _containers(engine: Engine, label: _Filter) -> Iterator[tuple[Found, str]]:
+    for container in engine.client.containers.list(all=True, filters=label, ignore_removed=True):
+        if owner := container.labels.get(_OWNER):
+            yield Found("container", str(container.id), str(container.name)), owner
+
+
+def _networks(engine: Engine, label: _Filter) -> Iterator[tuple[Found, str]]:
+    for network in engine.client.networks.list(filters=label):
+        if owner := (network.attrs.get("Labels") or {}).get(_OWNER):
+            yield Found("network", str(network.id), str(network.name)), owner
+
+
+def _volumes(engine: Engine, label: _Filter) -> Iterator[tuple[Found, str]]:
+    for volume in engine.client.volumes.list(filters=label):
+        if owner := (volume.attrs.get("Labels") or {}).get(_OWNER):
+            yield Found("volume", str(volume.id), str(volume.name)), owner
+
+
+def _images(engine: Engine, label: _Filter, *, pulled: bool) -> list[_Image]:
+    """Images with our label and no name but ours (one that somebody built on ours inherits the label),
+    newest first.
+    """
+    found = [
+        ("image", ", ".join(image.tags) or "<untagged>", image)
+        for image in engine.client.images.list(filters=label)
+        if all(f"/{tag}".find(f"/{LOCAL_PREFIX}") >= 0 for tag in image.tags)
+    ]
+    if pulled:
+        found += [("pulled image", ref, engine.client.images.get(ref)) for ref in pulled_images(engine)]
+    return [
+        _Image(
+            Found(kind, str(image.id), name, int(image.attrs["Size"])),
+            list(image.attrs["RootFS"].get("Layers") or []),
+        )
+        for kind, name, image in found
+    ]
+
+
+def prune(engine: Engine, planned: Survey) -> Pruned:
+    """Remove what the survey found, containers first; what will not go is reported and does not stop the
+    rest.
+    """
+    from docker.errors import APIError, NotFound
+    from requests.exceptions import RequestException
+
+    before = _layers_size(engine)
+    removed: list[Found] = []
+    failed: list[tuple[Found, str]] = []
+    order = ["container", "network", "volume", "image", "pulled image"]
+    # the sort is stable: images stay newest first, so that a child goes before its parent
+    for found in sorted(planned.remove, key=lambda found: order.index(found.kind)):
+        try:
+            _remove(engine, found)
+        except NotFound:
+            continue  # gone with another one, or somebody was faster
+        except APIError as error:
+            failed.append((found, str(error.explanation or error)))
+            continue
+        except (EngineError, RequestException) as error:
+            failed.append((found, str(error)))
+            continue
+        removed.append(found)
+    return Pruned(tuple(removed), tuple(failed), max(0, before - _layers_size(engine)))
+
+
+def _remove(engine: Engine, found: Found) -> None:
+    if found.kind == "container":
+        engine.client.containers.get(found.id).remove(force=True, v=True)
+    elif found.kind == "network":
+        engine.client.networks.get(found.id).remove()
+    elif found.kind == "volume":
+        engine.client.volumes.get(found.id).remove()
+    elif found.kind == "pulled image":
+        if not drop(engine, found.name):
+            raise EngineError("a container uses it, or what was prepared from it")
+    else:
+        # by id with force all its tags go; a container that uses it, even a stopped one, was surveyed before
+        engine.client.images.remove(found.id, force=True)
+
+
+def _layers_size(engine: Engine) -> int:
+    return int(engine.client.df().get("LayersSize") or 0)
