@@ -190,7 +190,8 @@ def test_commands_and_metadata_of_the_package_are_there(engine, environment, ins
         "def test_command():\n"
         "    assert subprocess.run(['target-hello'], capture_output=True).stdout == b'hello\\n'\n"
         "def test_version(): assert importlib.metadata.version('target_repo') == '1.0'\n"
-        "def test_subprocess(): subprocess.run([sys.executable, '-c', 'import target_repo'], check=True, cwd='/')\n"
+        "def test_subprocess():\n"
+        "    subprocess.run([sys.executable, '-c', 'import target_repo'], check=True, cwd='/')\n"
     )
     (tmp_path / "suites").mkdir()
     (tmp_path / "suites/tiny.zip").write_bytes(zipped({"tests/test_all.py": tests}))
