@@ -8,13 +8,16 @@ stays.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from beyondswe.errors import EngineError
 from beyondswe.sandbox.engine import LABEL, Engine, namespace, owner_alive
 from beyondswe.sandbox.images import LOCAL_PREFIX, drop, pulled_images
+
+if TYPE_CHECKING:
+    from docker.models.images import Image
 
 _OWNER = "io.beyondswe.owner"
 
@@ -69,27 +72,38 @@ def survey(engine: Engine, *, everything: bool = False) -> Survey:
     }
     candidates = _images(engine, label, pulled=everything)
     reasons = {
-        image.found.id: "a run lives" if alive else "a container uses it"
-        for image in candidates
-        if alive or image.found.id in busy
+        found.id: "a run lives" if alive else "a container uses it"
+        for found in candidates
+        if alive or found.id in busy
     }
-    staying = [
-        image.attrs["RootFS"].get("Layers") or []
-        for image in engine.client.images.list()
-        if image.id in reasons or image.id not in {image.found.id for image in candidates}
-    ]
-    for image in candidates:
-        if any(layers[: len(image.layers)] == image.layers for layers in staying):
-            reasons.setdefault(image.found.id, "an image that stays is built on it")
-    remove += [image.found for image in candidates if image.found.id not in reasons]
-    keep += [(image.found, reasons[image.found.id]) for image in candidates if image.found.id in reasons]
+    going = {found.id for found in candidates} - reasons.keys()
+    beneath = _ancestors(engine, [image for image in engine.client.images.list() if image.id not in going])
+    for found in candidates:
+        if found.id in beneath:
+            reasons.setdefault(found.id, "an image that stays is built on it")
+    remove += [found for found in candidates if found.id not in reasons]
+    keep += [(found, reasons[found.id]) for found in candidates if found.id in reasons]
     return Survey(tuple(remove), tuple(keep))
 
 
-@dataclass(frozen=True)
-class _Image:
-    found: Found
-    layers: list[str]
+def _ancestors(engine: Engine, images: Iterable[Image]) -> set[str]:
+    """Ids of all images that these were built on: the engine will not remove them."""
+    from docker.errors import ImageNotFound
+
+    seen: set[str] = set()
+    for image in images:
+        parent = str(image.attrs.get("Parent") or "")
+        while parent and _long(parent) not in seen:
+            seen.add(_long(parent))
+            try:
+                parent = str(engine.client.images.get(parent).attrs.get("Parent") or "")
+            except ImageNotFound:
+                parent = ""  # loaded from an archive, without what it was built on
+    return seen
+
+
+def _long(image: str) -> str:
+    return f"sha256:{image.removeprefix('sha256:')}"
 
 
 _Filter = dict[str, Any]
@@ -113,24 +127,17 @@ def _volumes(engine: Engine, label: _Filter) -> Iterator[tuple[Found, str]]:
             yield Found("volume", str(volume.id), str(volume.name)), owner
 
 
-def _images(engine: Engine, label: _Filter, *, pulled: bool) -> list[_Image]:
-    """Images with our label and no name but ours (one that somebody built on ours inherits the label),
-    newest first.
-    """
+def _images(engine: Engine, label: _Filter, *, pulled: bool) -> list[Found]:
+    """Images with our label and no name but ours (what somebody built on ours inherits it), newest first."""
     found = [
-        ("image", ", ".join(image.tags) or "<untagged>", image)
+        Found("image", str(image.id), ", ".join(image.tags) or "<untagged>", int(image.attrs["Size"]))
         for image in engine.client.images.list(filters=label)
-        if all(f"/{tag}".find(f"/{LOCAL_PREFIX}") >= 0 for tag in image.tags)
+        if all(f"/{LOCAL_PREFIX}" in f"/{tag}" for tag in image.tags)
     ]
-    if pulled:
-        found += [("pulled image", ref, engine.client.images.get(ref)) for ref in pulled_images(engine)]
-    return [
-        _Image(
-            Found(kind, str(image.id), name, int(image.attrs["Size"])),
-            list(image.attrs["RootFS"].get("Layers") or []),
-        )
-        for kind, name, image in found
-    ]
+    for ref in pulled_images(engine) if pulled else ():
+        image = engine.client.images.get(ref)
+        found.append(Found("pulled image", str(image.id), ref, int(image.attrs["Size"])))
+    return found
 
 
 def prune(engine: Engine, planned: Survey) -> Pruned:
