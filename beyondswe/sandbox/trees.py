@@ -32,8 +32,20 @@ from beyondswe.sandbox.importing import (
 from beyondswe.sandbox.paths import inside, parents, quoted
 from beyondswe.sandbox.scratch import temporary_folder
 
-__all__ = ["EMPTY_TREE", "EXECUTABLE", "FILE", "SYMLINK", "ApplyError", "Changed", "Entry", "File", "Trees"]
+__all__ = [
+    "EMPTY_BLOB",
+    "EMPTY_TREE",
+    "EXECUTABLE",
+    "FILE",
+    "SYMLINK",
+    "ApplyError",
+    "Changed",
+    "Entry",
+    "File",
+    "Trees",
+]
 
+EMPTY_BLOB = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
 
@@ -234,7 +246,8 @@ class Trees:
                 cwd=self.git_dir,
                 check=False,
             )
-            if done.returncode != 0:
+            # Git drops a broken binary patch at the end with an error, and says that all went well.
+            if done.returncode != 0 or b"error:" in done.stderr:
                 raise ApplyError(hostgit.words(done.stderr))
             return self._git("write-tree", index=index).decode().strip()
 

@@ -15,7 +15,7 @@ from posixpath import dirname, join, normpath
 
 from beyondswe.errors import BeyondSWEError
 from beyondswe.sandbox.paths import quoted, reserved
-from beyondswe.sandbox.trees import SYMLINK, ApplyError, Changed, Trees
+from beyondswe.sandbox.trees import EMPTY_BLOB, SYMLINK, ApplyError, Changed, Trees
 
 
 class How(StrEnum):
@@ -72,6 +72,8 @@ _ABSOLUTE = re.compile(r'^(?:---|\+\+\+|(?:rename|copy) (?:from|to)) ("?/(?!dev/
 _SUBMODULE = re.compile(
     r"^(?:(?:(?:old|new)|(?:new|deleted) file) mode 160000|index [0-9a-f.]+ 160000)\s*$", re.MULTILINE
 )
+_INDEX = re.compile(r"^index ([0-9a-f]+)\.\.([0-9a-f]+)", re.MULTILINE)
+_WITHOUT_HUNKS = re.compile(r"^(?:(?:old|new|new file|deleted file) mode|(?:rename|copy) to) ", re.MULTILINE)
 _WITHOUT_DATA = re.compile(r"^Binary files .* differ\s*$", re.MULTILINE)
 
 
@@ -89,14 +91,26 @@ def _refuse_text(text: str) -> None:
             f"a binary change without its data ({match[0].strip()}); make it with git diff --binary"
         )
     for section in _SECTION.split(text):
-        if match := _ABSOLUTE.search(_header(section)):
+        header = _header(section)
+        if match := _ABSOLUTE.search(header):
             raise PatchRejected(f"an absolute path: {match[1]}")
+        if section.startswith("diff --git ") and header == section and not _whole_without_hunks(section):
+            raise PatchRejected(f"it was cut off: nothing follows {section.splitlines()[0]}")
 
 
 def _header(section: str) -> str:
     """What comes before the first hunk of a file."""
     hunk = _HUNK.search(section)
     return section[: hunk.start()] if hunk else section
+
+
+def _whole_without_hunks(section: str) -> bool:
+    """Whether the change of a file can be whole although no hunk follows; git lets a cut-off one pass."""
+    if "\nGIT binary patch" in section:
+        return True
+    if index := _INDEX.search(section):  # an empty file that comes or goes
+        return all(not name.strip("0") or EMPTY_BLOB.startswith(name) for name in index.groups())
+    return bool(_WITHOUT_HUNKS.search(section))
 
 
 def _without_submodules(text: str) -> tuple[str, list[str]]:
