@@ -97,7 +97,7 @@ def is_shipped(dataset: str) -> bool:
 
 
 def image_provider(
-    engine: Engine, dataset: str, *, python_dir: Path | None = None
+    engine: Engine, dataset: str, *, python_dir: Path | None = None, max_disk: int | None = None
 ) -> Callable[[Instance], str]:
     """A function that sees to an instance's image: built where the dataset is ours, pulled where it is
     finished.
@@ -108,4 +108,4 @@ def image_provider(
         return lambda instance: build(engine, instance, python_dir=python_dir)
     from beyondswe.sandbox.images import ensure_image as pull
 
-    return lambda instance: pull(engine, instance.image)
+    return lambda instance: pull(engine, instance.image, max_disk=max_disk).id

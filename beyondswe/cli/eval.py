@@ -61,6 +61,7 @@ def command(
     test_timeout: float,
     strict: bool,
     python_dir: Path | None,
+    max_disk: int | None,
     run_id: str | None,
     runs_dir: Path,
     workers: int | None,
@@ -87,7 +88,7 @@ def command(
         prompts.render(instance)  # a template that cannot be filled is told before anything starts
     asked = Limits(cpus=cpus, memory=memory, timeout=timeout, test_timeout=test_timeout)
     settings = Settings(
-        dataset=dataset_facts(dataset, opened),
+        dataset=dataset_facts(opened),
         agent={"name": chosen.name, "version": chosen.version, "digest": chosen.digest},
         limits=asked,
         limits_asked=asked,
@@ -101,7 +102,9 @@ def command(
     return carry_out(
         settings=settings,
         instances=opened.instances,
-        provide_image=lambda engine: image_provider(engine, dataset, python_dir=python_dir),
+        provide_image=lambda engine: image_provider(
+            engine, dataset, python_dir=python_dir, max_disk=max_disk
+        ),
         work=lambda made: made.of_agent(chosen, prompts.render),
         run_id=run_id,
         runs_dir=runs_dir,

@@ -67,6 +67,12 @@ _OPTIONS = [
         metavar="DIR",
         help="Folder of Python interpreters (pyenv's layout) for images that are built here.",
     ),
+    click.option(
+        "--max-disk",
+        callback=size,
+        metavar="M",
+        help="Keep the images that were pulled within this size, dropping those used least recently.",
+    ),
     json_option,
 ]
 
@@ -78,12 +84,12 @@ def run_options(command: F) -> F:
     return command
 
 
-def dataset_facts(name: str, dataset: Dataset) -> Any:
+def dataset_facts(dataset: Dataset) -> Any:
     """What of the dataset goes into the run's settings."""
     from beyondswe.runs.settings import DatasetFacts, families_of, selection_hash
 
     return DatasetFacts(
-        name=name,
+        name=dataset.name,
         version=dataset.version,
         hash=dataset.hash,
         selection=selection_hash(dataset.instances),

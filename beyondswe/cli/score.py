@@ -29,6 +29,7 @@ def command(
     test_timeout: float,
     strict: bool,
     python_dir: Path | None,
+    max_disk: int | None,
     run_id: str | None,
     runs_dir: Path,
     workers: int | None,
@@ -62,7 +63,7 @@ def command(
             console().print(line, markup=False, highlight=False, soft_wrap=True)
         asked = Limits(cpus=cpus, memory=memory, test_timeout=test_timeout)
         settings = Settings(
-            dataset=dataset_facts(dataset, opened),
+            dataset=dataset_facts(opened),
             agent={"name": next(iter(found.models), "predictions"), "version": "", "digest": found.sha256},
             limits=asked,
             limits_asked=asked,
@@ -72,7 +73,9 @@ def command(
         return carry_out(
             settings=settings,
             instances=opened.instances,
-            provide_image=lambda engine: image_provider(engine, dataset, python_dir=python_dir),
+            provide_image=lambda engine: image_provider(
+                engine, dataset, python_dir=python_dir, max_disk=max_disk
+            ),
             work=lambda made: made.of_patches(
                 lambda instance: found.patch(instance.instance_id),
                 lambda instance: found.missing_because(instance.instance_id),

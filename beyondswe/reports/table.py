@@ -33,15 +33,16 @@ def percent(value: float | None) -> str:
 
 def show(reports: Sequence[dict[str, Any]], console: Console) -> None:
     """Print the table, and the details if there is one run only."""
+    from rich.box import SIMPLE_HEAD
+    from rich.markup import escape
     from rich.table import Table
 
-    table = Table(caption_justify="left")
-    table.add_column("run", overflow="fold")
-    table.add_column("agent", overflow="fold")
-    for name in [*FAMILIES, "(almost) / correct", "AVG"]:
-        table.add_column(name, justify="right")
+    table = Table(box=SIMPLE_HEAD)  # fits 80 columns
+    table.add_column("run, agent", overflow="fold")
+    for name in [*FAMILIES, "(almost)\n/ correct", "AVG"]:
+        table.add_column(name, justify="right", no_wrap=True)
     for report in reports:
-        table.add_row(report["run_id"], _agent(report), *row_of(report))
+        table.add_row(f"{report['run_id']}\n[dim]{escape(_agent(report))}[/dim]", *row_of(report))
     console.print(table)
     for report in reports:
         for line in notes(report):

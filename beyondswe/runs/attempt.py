@@ -73,6 +73,10 @@ class Environments:
                 )
             return self._ready[instance.instance_id]
 
+    def forget(self, instance: Instance) -> None:
+        """Prepare it anew when it is next asked for: its image may be gone."""
+        self._ready.pop(instance.instance_id, None)
+
 
 @dataclass
 class _Evidence:
@@ -228,6 +232,8 @@ class Attempts:
         except Exception as error:
             # A fault of this program, or an answer that nobody foresaw: it may cost one attempt, not all.
             evidence.error, evidence.trace = f"{type(error).__name__}: {error}", traceback.format_exc()
+        if evidence.error or (evidence.scored and evidence.scored.status is Status.INFRASTRUCTURE_ERROR):
+            self._environments.forget(evidence.instance)
 
 
 def _patch(text: str, left_out: Iterable[str] = ()) -> Patch:

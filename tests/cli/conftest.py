@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -45,18 +46,24 @@ RUN git init -q && git add -A && git -c user.name=t -c user.email=t@example.org 
 
 def git_diff(before: Mapping[str, str], after: Mapping[str, str], folder: Path) -> str:
     """The difference of two trees as git shows it."""
-    for name, tree in (("a", before), ("b", after)):
+
+    def git(*arguments: str) -> str:
+        return subprocess.run(
+            ["git", *arguments], cwd=folder, capture_output=True, text=True, check=True
+        ).stdout.strip("\n")
+
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    git("init", "-q")
+    trees = []
+    for tree in (before, after):
+        git("rm", "-rq", "--cached", "--ignore-unmatch", ".")
         for path, text in tree.items():
-            target = folder / name / path
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(text)
-        (folder / name).mkdir(exist_ok=True)
-    command = ["git", "diff", "--no-index", "--no-renames", "a", "b"]
-    return (
-        subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-        .stdout.replace("a/a/", "a/")
-        .replace("b/b/", "b/")
-    )
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_text(text)
+            git("add", path)
+        trees.append(git("write-tree"))
+    return git("diff-tree", "-p", "--full-index", *trees) + "\n"
 
 
 @pytest.fixture(scope="session")

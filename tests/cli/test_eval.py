@@ -324,13 +324,14 @@ def test_an_image_that_cannot_be_had_is_an_infrastructure_error_and_exit_1(
 
 
 def test_set_up_is_paid_once_an_instance(cli: Cli, dataset: Callable[..., str]) -> None:
+    path = dataset("one", pre_commands=f"cat /proc/sys/kernel/random/uuid > stamp; : {time.time_ns()}")
     done = cli.eval(
-        "--dataset", dataset(f"once-{time.time_ns()}"), "--agent", "nop", "--attempts", "2", "--run-id", "r"
+        "--dataset", path, "--agent-cmd", "cat stamp", "--attempts", "3", "--workers", "2", "--run-id", "r"
     )
     assert done.code == 0, done.err
-    first, second = sorted(cli.outcomes("r"), key=lambda outcome: outcome["attempt"])
-    assert second["timings"]["setup"] <= first["timings"]["setup"]
-    assert done.json["attempts"] == {"asked": 2, "done": 2, "per_instance": 2}
+    stamps = {(cli.attempt("r", "one", k) / "logs" / "agent.log").read_text() for k in (1, 2, 3)}
+    assert len(stamps) == 1 and len(stamps.pop()) > 30
+    assert done.json["attempts"] == {"asked": 3, "done": 3, "per_instance": 3}
 
 
 @pytest.mark.parametrize(
