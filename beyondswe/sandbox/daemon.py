@@ -38,6 +38,7 @@ class DaemonPaths:
     pidfile: Path = Path("/var/run/docker.pid")
     socket: Path = Path("/var/run/docker.sock")
     log: Path = Path("/var/log/beyondswe/dockerd.log")
+    command: tuple[str, ...] = ("dockerd",)
     extra: tuple[str, ...] = ()
 
     @property
@@ -62,7 +63,7 @@ def start_daemon(paths: DaemonPaths, *, say: Say, deadline: float = 90.0) -> Non
         clean_stale(paths, say=say)
         mount_cgroups(say=say)
         say(f"starting dockerd (log: {paths.log})")
-        process = _start(["dockerd", *paths.flags], paths.log)
+        process = _start([*paths.command, *paths.flags], paths.log)
     else:
         say("dockerd runs but does not answer yet: waiting for it")
     _wait_for(paths.socket, "dockerd", paths.log, process, deadline)

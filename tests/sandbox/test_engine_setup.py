@@ -133,6 +133,8 @@ def private(tmp_path: Path) -> Iterator[daemon.DaemonPaths]:
         pidfile=tmp_path / "docker.pid",
         socket=tmp_path / "docker.sock",
         log=tmp_path / "dockerd.log",
+        # in a network of its own: a dockerd without a bridge removes the machine's docker0, which is another's
+        command=("unshare", "--net", "dockerd"),
         extra=("--bridge=none", "--iptables=false"),
     )
     yield paths
@@ -235,7 +237,7 @@ class TestKilledDaemon:
         assert private.pidfile.read_text() == before
 
     def test_a_daemon_that_cannot_start_shows_the_end_of_its_log(self, private: daemon.DaemonPaths) -> None:
-        wrong = replace(private, extra=("--storage-driver=nosuch",))
+        wrong = replace(private, extra=(*private.extra, "--storage-driver=nosuch"))
         with pytest.raises(EngineUnavailable, match=r"(?s)dockerd ended.*dockerd\.log.*driver not supported"):
             daemon.start_daemon(wrong, say=lambda _line: None)
 
