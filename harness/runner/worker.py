@@ -105,6 +105,10 @@ def reporter(pytest, send, ids, workdir):
     raised = {}
     left = [TEXTS_LIMIT]
     prefix = [""]
+    instances = version_of(pytest) < (4, 0)  # ids of old say ``TestA::()::test_b`` where people and reports do not
+
+    def name_of(nodeid):
+        return prefix[0] + (nodeid.replace("::()", "") if instances else nodeid)
 
     def text_of(report):
         try:
@@ -128,7 +132,7 @@ def reporter(pytest, send, ids, workdir):
             twice = set()
             for item in items:
                 (twice if item.nodeid in seen else seen).add(item.nodeid)
-            dropped = [item for item in items if wanted is not None and prefix[0] + item.nodeid not in wanted]
+            dropped = [item for item in items if wanted is not None and name_of(item.nodeid) not in wanted]
             if dropped:
                 gone = set(map(id, dropped))
                 items[:] = [item for item in items if id(item) not in gone]
@@ -137,7 +141,7 @@ def reporter(pytest, send, ids, workdir):
                 w="collected",
                 selected=len(items),
                 deselected=len(dropped),
-                duplicates=sorted(prefix[0] + name for name in twice),
+                duplicates=sorted(map(name_of, twice)),
                 plugins=plugins_of(config),
                 makereport=others_with(config, "pytest_runtest_makereport", self),
             )
@@ -145,7 +149,7 @@ def reporter(pytest, send, ids, workdir):
         @pytest.hookimpl(tryfirst=True)
         def pytest_collectreport(self, report):
             if report.failed:
-                send(w="collect", id=prefix[0] + report.nodeid, o=report.outcome, t=text_of(report))
+                send(w="collect", id=name_of(report.nodeid), o=report.outcome, t=text_of(report))
 
         @pytest.hookimpl(hookwrapper=True, tryfirst=True)
         def pytest_runtest_makereport(self, item, call):
@@ -154,7 +158,7 @@ def reporter(pytest, send, ids, workdir):
 
         @pytest.hookimpl(tryfirst=True)
         def pytest_runtest_logreport(self, report):
-            fields = {"w": report.when, "id": prefix[0] + report.nodeid, "o": report.outcome}
+            fields = {"w": report.when, "id": name_of(report.nodeid), "o": report.outcome}
             if hasattr(report, "wasxfail"):
                 fields["x"] = True
             if hasattr(report, "context"):
