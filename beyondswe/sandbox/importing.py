@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import subprocess
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -122,12 +122,18 @@ class Importer:
         self._git.__exit__(kind, error, trace)
 
     def add(
-        self, chunks: Iterable[bytes], *, strip: bytes, into: bytes = b"", shallow: bool = False
+        self,
+        chunks: Iterable[bytes],
+        *,
+        strip: bytes,
+        into: bytes = b"",
+        shallow: bool = False,
+        skip: Callable[[bytes], bool] | None = None,
     ) -> Kind | None:
         """Take in a tar stream of ``strip`` (a file, or a folder and all below it), and place it at ``into``.
 
         Gives the kind of ``strip`` itself; None where the archive is empty. With ``shallow`` a folder is not
-        read, only told.
+        read, only told. Paths that ``skip`` names are not taken in.
         """
         first = None
         for member in members(chunks):
@@ -135,7 +141,8 @@ class Importer:
             first = first or member.kind
             if shallow and first is Kind.DIRECTORY:
                 break
-            self._take(member, path, strip, into)
+            if skip is None or not skip(path):
+                self._take(member, path, strip, into)
         return first
 
     def _take(self, member: Member, path: bytes, strip: bytes, into: bytes) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import posixpath
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from beyondswe.errors import ScoringError
@@ -22,11 +22,14 @@ from beyondswe.scoring.leftout import LeftOut, Rules
 from beyondswe.scoring.types import Patch
 
 MAX_PATCH = 50 << 20  # bytes
+MAX_FILES = 100_000  # more than that are not taken out of a sandbox, on top of those that the snapshot has
 
 _CALL = 2 << 20
 """What asking the engine for one more path costs (50 ms), in bytes that it would give in that time."""
 _FILE = 4 << 10
 """What one more file of a folder that is read whole costs, likewise."""
+_CLOSED = 128 << 20
+"""What a folder costs on top that has something in it which the snapshot does not know, such as ``.git``."""
 _FEW = 4
 """So many paths are asked for one by one without thinking about it."""
 
@@ -159,9 +162,7 @@ def _read(
     max_bytes: int,
 ) -> tuple[dict[bytes, Entry | None], Collection[bytes]]:
     """What differs from the snapshot, by path, and every path that was read."""
-    inner = {
-        parent for path in where.touched for parent in parents(path)
-    }  # their changes are listed themselves
+    inner = {folder for path in where.touched for folder in parents(path)}  # what changed there is listed
     ends = [
         path
         for path, kind in where.touched.items()
@@ -175,21 +176,27 @@ def _read(
         whole |= _cheaper_whole(single, closed, sizes)
         max_bytes += sum(size for path, size in sizes.items() if _within(path, whole))
 
+    def skip(path: bytes) -> bool:
+        if path in before:
+            return False
+        return rules.leave(path, left_out) if _within(path, where.folders) else path not in asked
+
     gone = {path for path, kind in where.touched.items() if kind is ChangeKind.DELETED} | whole
+    asked = set(single)
     emptied = set()
-    with trees.importer(max_bytes=max_bytes) as importer:
+    with trees.importer(max_bytes=max_bytes, max_files=len(before) + MAX_FILES) as importer:
         for folder in sorted(whole):
-            _fetch(sandbox, importer, where, folder, shallow=False)
+            _fetch(sandbox, importer, where, folder, skip=skip)
         for path in single:
             if _within(path, whole):
                 continue
-            kind = _fetch(sandbox, importer, where, path, shallow=True)
+            kind = _fetch(sandbox, importer, where, path)
             if kind is Kind.DIRECTORY:
                 emptied.add(path)  # no file any more, if it was one; what lies in it did not change
             elif path not in importer.entries:
                 gone.add(path)
         for path in sorted(importer.unresolved):
-            _fetch(sandbox, importer, where, path, shallow=True)
+            _fetch(sandbox, importer, where, path)
     left_out.reasons.update(importer.left_out)
     found: dict[bytes, Entry | None] = {
         path: None for path in before if path in emptied or _within(path, gone)
@@ -199,14 +206,23 @@ def _read(
     return different, importer.entries.keys()
 
 
-def _fetch(sandbox: Sandbox, importer: Importer, where: _Where, path: bytes, *, shallow: bool) -> Kind | None:
-    """Read one path into the importer; None: it is not there, or cannot be in an archive (a socket)."""
+def _fetch(
+    sandbox: Sandbox,
+    importer: Importer,
+    where: _Where,
+    path: bytes,
+    *,
+    skip: Callable[[bytes], bool] | None = None,
+) -> Kind | None:
+    """Read one path into the importer, a folder only if it is said what to skip in it.
+
+    None: it is not there, or it cannot be in an archive (a socket).
+    """
     full = where.absolute(path)
+    name = os.fsencode(posixpath.basename(full))
     try:
         with sandbox.get(full) as chunks:
-            kind = importer.add(
-                chunks, strip=os.fsencode(posixpath.basename(full)), into=path, shallow=shallow
-            )
+            kind = importer.add(chunks, strip=name, into=path, shallow=skip is None, skip=skip)
     except FileNotFoundError:
         return None
     if kind is None:
@@ -222,23 +238,25 @@ def _within(path: bytes, folders: Collection[bytes]) -> bool:
 def _cheaper_whole(
     single: Iterable[bytes], closed: Collection[bytes], sizes: Mapping[bytes, int]
 ) -> set[bytes]:
-    """The folders that are better read whole than path by path, save the ``closed`` ones."""
+    """The folders that are better read whole than path by path."""
     cost: dict[bytes, int] = {}
     weight: dict[bytes, int] = {}
     for path in single:
-        for folder in parents(path):
+        for folder in (b"", *parents(path)):
             cost.setdefault(folder, 0)
-            weight.setdefault(folder, _CALL)
-        cost[path.rpartition(b"/")[0]] = cost.get(path.rpartition(b"/")[0], 0) + _CALL
+            weight.setdefault(folder, _CALL + (_CLOSED if folder in closed or not folder else 0))
+        cost[path.rpartition(b"/")[0]] += _CALL
     for path, size in sizes.items():
-        for folder in parents(path):
+        for folder in (b"", *parents(path)):
             if folder in weight:
                 weight[folder] += size + _FILE
     chosen = set()
-    for folder in sorted(weight, key=lambda folder: folder.count(b"/"), reverse=True):  # the deepest first
-        if folder not in closed and weight[folder] < cost[folder]:
+    for folder in sorted(
+        weight, key=lambda folder: folder.count(b"/") + bool(folder), reverse=True
+    ):  # deepest first
+        if weight[folder] < cost[folder]:
             chosen.add(folder)
             cost[folder] = weight[folder]
-        above = folder.rpartition(b"/")[0]
-        cost[above] = cost.get(above, 0) + cost[folder]
-    return {folder for folder in chosen if chosen.isdisjoint(parents(folder))}
+        if folder:
+            cost[folder.rpartition(b"/")[0]] += cost[folder]
+    return {folder for folder in chosen if not _within(folder, chosen - {folder})}

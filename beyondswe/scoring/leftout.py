@@ -70,21 +70,23 @@ class Rules:
 
     def apply(self, paths: Iterable[bytes], left_out: LeftOut) -> list[bytes]:
         """The paths that stay; the others are added to ``left_out``."""
-        named, asked = [], []
-        for path in paths:
-            if name := reserved(path):
-                if name.rpartition(b"/")[2] != b".git":
-                    left_out.reasons[name] = RESERVED
-            elif path in self.tracked:
-                named.append(path)
-            elif found := self._by_name(path):
-                folder, reason = found
-                left_out.reasons[path if folder in self.tracked_folders else folder] = reason
-            else:
-                asked.append(path)
+        paths = [path for path in paths if not self.leave(path, left_out)]
+        asked = [path for path in paths if path not in self.tracked]
         ignored = self._ignored(asked)
         left_out.reasons.update(ignored)
-        return named + [path for path in asked if path not in ignored]
+        return [path for path in paths if path not in ignored]
+
+    def leave(self, path: bytes, left_out: LeftOut) -> bool:
+        """Whether a path is left out for its name alone; then that is noted."""
+        if name := reserved(path):
+            if name.rpartition(b"/")[2] != b".git":
+                left_out.reasons[name] = RESERVED
+            return True
+        if path in self.tracked or (found := self._by_name(path)) is None:
+            return False
+        folder, reason = found
+        left_out.reasons[path if folder in self.tracked_folders else folder] = reason
+        return True
 
     def _by_name(self, path: bytes) -> tuple[bytes, str] | None:
         for part in [*parents(path), path]:

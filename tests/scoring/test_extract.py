@@ -365,3 +365,27 @@ def test_few_changes_beside_much_are_asked_for_one_by_one(base: Base) -> None:
         patch = extract_patch(watched, base.environment)
     assert watched.bytes_read < 100_000
     assert patch.text.count("diff --git") == 6
+
+
+def test_a_great_many_files_are_not_asked_for_one_by_one(base: Base) -> None:
+    with base.after(
+        "[put(f'{i}.txt', b'1\\n') for i in range(400)]; put('.venv/pyvenv.cfg', b'x')"
+    ) as sandbox:
+        watched = Watched(sandbox)
+        patch = extract_patch(watched, base.environment)
+    assert watched.calls < 10
+    assert patch.text.count("diff --git") == 400
+    assert patch.left_out == (".venv: a virtual environment",)
+
+
+def test_environments_in_a_folder_made_anew_are_not_read(base: Base) -> None:
+    agent = (
+        "shutil.rmtree('pkg'); put('pkg/n.py', b'1\\n'); "
+        "put('pkg/v/pyvenv.cfg'); put('pkg/v/big', b'x' * 9999)"
+    )
+    with base.after(agent) as sandbox:
+        patch = extract_patch(sandbox, base.environment, max_bytes=2000)
+    assert patch.left_out == ("pkg/v: a virtual environment",)
+    expected = {**base.tree, b"pkg/n.py": ("100644", b"1\n")}
+    del expected[b"pkg/m.py"]
+    assert base.patched(patch) == expected

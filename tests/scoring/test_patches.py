@@ -23,7 +23,8 @@ FILES = {
 
 
 @pytest.fixture
-def trees(tmp_path: Path) -> Iterator[Trees]:
+def trees(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Trees]:
+    monkeypatch.setenv("BEYONDSWE_CACHE", str(tmp_path / "cache"))
     with Trees.create(tmp_path / "git") as made:
         yield made
 
