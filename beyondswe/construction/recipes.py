@@ -95,6 +95,11 @@ class ReleasesSource(_Facts):
         (), description="paths that no tree has: what is generated, what tells of the newer release"
     )
     mask: Mask | None = None
+    base_commit: str = Field(
+        "",
+        pattern=r"^([0-9a-f]{40})?$",
+        description="what the base commit must come out as, on every machine",
+    )
 
 
 class Recipe(_Facts):

@@ -27,6 +27,7 @@ from tempfile import NamedTemporaryFile
 from typing import IO, Any, Literal
 from urllib.parse import unquote, urlsplit
 
+from beyondswe.construction import commits
 from beyondswe.construction.masking import check_specification, mask_repository, mask_suite
 from beyondswe.construction.recipes import File, Files, Material, Recipe, Release, ReleasesSource
 from beyondswe.errors import DataError
@@ -49,8 +50,8 @@ GENERATED = (
 """What building an archive leaves in it: no source, different in every release, and in no tree of ours.
 
 ``setup.cfg`` stays although setuptools appends an ``[egg_info]`` section to it: that is the same in every
-release. A ``_version.py`` that a version tool wrote stays as well, since packages import it; recipes may leave
-it out of ``source``.
+release. A ``_version.py`` that a version tool wrote stays as well, since packages import it; recipes may
+leave it out of ``source``.
 """
 
 _INDEX_VARIABLES = ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_INDEX", "UV_NO_INDEX", "UV_CONFIG_FILE")
@@ -69,6 +70,12 @@ def material(recipe: Recipe) -> Material:
     _every_glob_matches(recipe, [*old, *new])
     hidden = {path for path in {*old, *new} if _matches(path, source.tests)}
     changed = {path for path in {*old, *new} if path not in hidden and _matches(path, source.source)}
+    found = commits.commit_id(old, recipe.index_date)
+    if source.base_commit not in ("", found):
+        raise DataError(
+            f"{recipe.folder / 'recipe.yaml'}: the base commit comes out as {found}, but must be"
+            f" {source.base_commit}; test ids that were verified for that tree would not be for this one"
+        )
     return Material(base=old, reference=_with(old, new, changed), hidden_tests=_with(old, new, hidden))
 
 
@@ -82,8 +89,8 @@ def fetch(package: str, release: Release) -> Path:
     """The source archive of a release, from the cache or from the user's package index; its hash is checked.
 
     The index is the one that the user's uv is set up for (its files and ``UV_*`` variables; where none of
-    these names one, pip's ``PIP_INDEX_URL`` counts). `DataError` if it does not have the release, or has other
-    bytes.
+    these names one, pip's ``PIP_INDEX_URL`` counts). `DataError` if it does not have the release, or other
+    bytes under its name.
     """
     cached = cache_dir("sdists") / f"{package.lower()}-{release.version}-{release.sha256[:16]}"
     if cached.is_file() and _sha256(cached.read_bytes()) == release.sha256:
