@@ -143,8 +143,10 @@ def _ensure_dependencies(engine: Engine, recipe: Recipe, base: str, on_line: OnL
 def _pins(recipe: Recipe) -> list[Any]:
     """What dependencies are made from, as far as a recipe and this version of the product decide it."""
     base = [_template("base.Dockerfile.j2"), tool_requirements(recipe.python), PACKAGES]
+    if not recipe.system and not recipe.requirements:
+        return [base, recipe.python]
     day = recipe.index_date.isoformat() if recipe.requirements else ""
-    return [base, _template(_DEPENDENCIES), recipe.python, recipe.system, sorted(recipe.requirements), day]
+    return [base, recipe.python, _template(_DEPENDENCIES), recipe.system, sorted(recipe.requirements), day]
 
 
 def _hash(*parts: object) -> str:

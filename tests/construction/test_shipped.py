@@ -18,7 +18,7 @@ from beyondswe.construction.recipes import FoundTests, load_recipe
 from beyondswe.construction.shipped import make_instance, materialize
 from beyondswe.errors import DataError, UsageError
 from beyondswe.instances import load_dataset
-from tests.construction.conftest import MakeRecipe
+from tests.construction.conftest import BASE, MakeRecipe
 
 
 @pytest.fixture(autouse=True)
@@ -134,6 +134,7 @@ def test_what_an_image_is_built_from_is_in_its_name(make_recipe: MakeRecipe, tmp
         image(system=["libxml2"]),
         image(install_env={"A": "1"}),
         image(index_date="2024-01-03"),
+        image(base={**BASE, "README.md": "Counts words.\n"}),
     ]
     assert len(set(different)) == len(different)
 
