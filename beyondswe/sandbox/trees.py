@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -47,6 +49,7 @@ __all__ = [
 
 EMPTY_BLOB = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+_MEMORY = 4 << 30  # bytes of address space for applying a patch, packs included
 
 
 class ApplyError(Exception):
@@ -238,17 +241,20 @@ class Trees:
         with tempfile.TemporaryDirectory(prefix="apply-", dir=self.git_dir) as folder:
             index = f"{folder}/index"
             self._git("read-tree", tree, index=index)
-            done = subprocess.run(
+            with subprocess.Popen(
                 hostgit.command("apply", "--cached", "--whitespace=nowarn", *options, "-"),
-                input=patch,
-                capture_output=True,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
                 env=hostgit.environment(GIT_DIR=str(self.git_dir), GIT_INDEX_FILE=index),
                 cwd=self.git_dir,
-                check=False,
-            )
+            ) as process:
+                if sys.platform == "linux":  # a few bytes of a binary patch can ask for any amount of memory
+                    resource.prlimit(process.pid, resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+                _, errors = process.communicate(patch)
             # Git drops a broken binary patch at the end with an error, and says that all went well.
-            if done.returncode != 0 or b"error:" in done.stderr:
-                raise ApplyError(hostgit.words(done.stderr))
+            if process.returncode != 0 or b"error:" in errors:
+                raise ApplyError(hostgit.words(errors))
             return self._git("write-tree", index=index).decode().strip()
 
     def _is_text(self, entry: Entry | None) -> bool:

@@ -19,9 +19,9 @@ from beyondswe.sandbox.tarstream import Kind, members
 from beyondswe.sandbox.trees import ApplyError, Entry, Trees
 from beyondswe.sandbox.types import Change, ChangeKind, Environment, Sandbox
 from beyondswe.scoring.leftout import LeftOut, Rules
+from beyondswe.scoring.patches import MAX_PATCH
 from beyondswe.scoring.types import Patch
 
-MAX_PATCH = 50 << 20  # bytes
 MAX_FILES = 100_000  # more than that are not taken out of a sandbox, on top of those that the snapshot has
 
 _CALL = 2 << 20

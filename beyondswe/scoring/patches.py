@@ -17,6 +17,8 @@ from beyondswe.errors import BeyondSWEError
 from beyondswe.sandbox.paths import quoted, reserved
 from beyondswe.sandbox.trees import EMPTY_BLOB, SYMLINK, ApplyError, Changed, Trees
 
+MAX_PATCH = 50 << 20  # bytes
+
 
 class How(StrEnum):
     """How much help a patch needed."""
@@ -79,9 +81,11 @@ _WITHOUT_DATA = re.compile(r"^Binary files .* differ\s*$", re.MULTILINE)
 
 def _refuse_text(text: str) -> None:
     try:
-        text.encode()
+        size = len(text.encode())
     except UnicodeEncodeError as error:
         raise PatchRejected(f"it is not UTF-8 text: a lone surrogate at character {error.start}") from error
+    if size > MAX_PATCH:
+        raise PatchRejected(f"it has {size} bytes; at most {MAX_PATCH} are taken")
     if (at := text.find("\0")) >= 0:
         raise PatchRejected(f"it is not text: a NUL at character {at}")
     if text.lstrip().startswith("```"):

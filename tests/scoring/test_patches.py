@@ -235,6 +235,20 @@ def test_the_result_of_a_binary_patch_is_never_taken_from_elsewhere(trees: Trees
 
 
 ONE, TWO = "1" * 40, "2" * 40
+
+
+def test_a_patch_that_is_too_large_is_refused_with_numbers(trees: Trees, tree: str) -> None:
+    with pytest.raises(PatchRejected, match=r"it has 5\d+ bytes; at most 52428800"):
+        apply_patch(trees, tree, EDIT + "x" * (50 << 20))
+
+
+def test_a_patch_that_blows_up_is_refused_and_takes_no_memory(trees: Trees, tree: str) -> None:
+    new = trees.edit(tree, {b"b.bin": File(FILE, b"\0" * 999)})
+    text = trees.diff(tree, new).replace("literal 999", "literal 99999999999")
+    with pytest.raises(PatchRejected, match="memory"):
+        apply_patch(trees, tree, text)
+
+
 SUBMODULE = (
     f"diff --git a/lib b/lib\nindex {ONE}..{TWO} 160000\n--- a/lib\n+++ b/lib\n"
     f"@@ -1 +1 @@\n-Subproject commit {ONE}\n+Subproject commit {TWO}\n"
