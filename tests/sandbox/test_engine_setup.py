@@ -133,7 +133,7 @@ def private(tmp_path: Path) -> Iterator[daemon.DaemonPaths]:
         pidfile=tmp_path / "docker.pid",
         socket=tmp_path / "docker.sock",
         log=tmp_path / "dockerd.log",
-        # in a network of its own: a dockerd without a bridge removes the machine's docker0, which is another's
+        # in a network of its own: a dockerd without a bridge removes the machine's docker0
         command=("unshare", "--net", "dockerd"),
         extra=("--bridge=none", "--iptables=false"),
     )
