@@ -19,11 +19,11 @@ import tarfile
 import tomllib
 import urllib.error
 import urllib.request
+import uuid
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
-from tempfile import NamedTemporaryFile
 from typing import IO, Any, Literal
 from urllib.parse import unquote, urlsplit
 
@@ -103,9 +103,12 @@ def fetch(package: str, release: Release) -> Path:
             f"{package} {release.version}: the source archive has sha256 {found}, but the recipe says"
             f" {release.sha256}; nothing was unpacked. Is this the package index you mean to use? ({url})"
         )
-    with NamedTemporaryFile(dir=cached.parent, delete=False) as temporary:
-        temporary.write(content)
-    Path(temporary.name).replace(cached)
+    unfinished = cached.with_name(f".{cached.name}.{uuid.uuid4().hex}")
+    try:
+        unfinished.write_bytes(content)
+        unfinished.replace(cached)
+    finally:
+        unfinished.unlink(missing_ok=True)
     return cached
 
 
