@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from beyondswe.sandbox.base_images import ensure_base_image
 from beyondswe.sandbox.engine import Engine
 
 
@@ -15,5 +16,5 @@ def engine() -> Engine:
 
 @pytest.fixture(scope="session")
 def base_image(engine: Engine) -> str:
-    """A small image with Debian, git and Python."""
-    return "beyondswe-scratch:base"
+    """The base image with Debian, git and Python 3.11, built if it is not there."""
+    return ensure_base_image(engine)

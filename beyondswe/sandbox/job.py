@@ -77,7 +77,7 @@ def run_to_end(
         "Env": environment(network, env or {}),
         "Labels": container_labels(**{"role": "job", **(run_labels or {})}),
         "HostConfig": {
-            **host_config(limits, network=engine_network(network), privileges=False),
+            **host_config(engine, limits, network=engine_network(network), privileges=False),
             "LogConfig": _LOG,
         },
         **({"User": user} if user is not None else {}),
@@ -161,7 +161,8 @@ def inspect_state(engine: Engine, container: str) -> dict[str, Any] | None:
         if error.status == 404:
             return None
         raise
-    return dict(answer.json()["State"])
+    state = dict(answer.json()["State"])
+    return None if state.get("Status") in ("removing", "dead") else state
 
 
 def kill(engine: Engine, container: str) -> None:
@@ -221,11 +222,13 @@ def _ended(
             try:
                 stdout, stderr, truncated = _logs(engine, container, max_output)
             except EngineRefused as error:
-                if error.status != 404:
+                if error.status not in (404, 409):
                     raise
                 state = None  # removed by somebody between two questions
     exit_code = int(state["ExitCode"]) if state else _KILLED
     oom_killed = bool(state and state.get("OOMKilled"))
+    if state and engine.is_podman and exit_code == _KILLED and not killed:
+        oom_killed = True  # Podman does not say so; a container that somebody removed is not there any more
     return Ended(
         exit_code=exit_code,
         oom_killed=oom_killed,

@@ -40,7 +40,7 @@ def capped(limits: Limits, engine: Engine) -> tuple[Limits, list[str]]:
     return replace(limits, cpus=cpus, memory=memory, pids=pids), notes
 
 
-def host_config(limits: Limits, *, network: str, privileges: bool) -> dict[str, Any]:
+def host_config(engine: Engine, limits: Limits, *, network: str, privileges: bool) -> dict[str, Any]:
     """``HostConfig`` of a sandbox: limits, network, and nothing of the host.
 
     ``privileges`` False forbids set-user-id programs to gain any (scoring); an agent keeps them, since many
@@ -50,7 +50,7 @@ def host_config(limits: Limits, *, network: str, privileges: bool) -> dict[str, 
     config: dict[str, Any] = {
         "NetworkMode": network,
         "ShmSize": min(1 << 30, limits.memory // 2 or 1 << 30),
-        "Ulimits": [{"Name": "core", "Soft": 0, "Hard": 0}],
+        "Ulimits": [{"Name": "core", "Soft": 0, "Hard": 0}, *engine.ulimits()],
     }
     if limits.cpus:
         config["NanoCpus"] = round(limits.cpus * 1e9)

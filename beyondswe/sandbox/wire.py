@@ -41,7 +41,7 @@ def call(
     path: str,
     *,
     what: str,
-    params: Mapping[str, str | bytes] | None = None,
+    params: Mapping[str, str | bytes | list[str]] | None = None,
     json: Any = None,
     data: bytes | Iterable[bytes] | None = None,
     timeout: float = 120.0,

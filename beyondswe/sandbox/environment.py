@@ -1,0 +1,264 @@
+"""Makes an instance's environment ready, once: history cut, commands of the instance run, tree snapshotted,
+one image.
+
+The prepared image is the image of the instance and one layer on top; agents' and scoring sandboxes alike
+start from it, so no attempt pays for the set-up again. It is tagged by all that it is made of, and tagged
+last: a tag without its snapshot, or a set-up that was cut short, is made anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import posixpath
+import tarfile
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from beyondswe.errors import DataError, EngineError
+from beyondswe.sandbox import history, snapshot
+from beyondswe.sandbox.docker import DockerSandbox, start_sandbox
+from beyondswe.sandbox.engine import labels, namespace
+from beyondswe.sandbox.history import History
+from beyondswe.sandbox.limits import capped
+from beyondswe.sandbox.locks import exclusive
+from beyondswe.sandbox.tarstream import members
+from beyondswe.sandbox.types import Environment, Limits
+from beyondswe.sandbox.wire import EngineRefused, call
+
+if TYPE_CHECKING:
+    from beyondswe.sandbox.engine import Engine
+
+VERSION = 1
+"""Part of the key of prepared images: raised when what is done to them changes."""
+
+REPOSITORY = "beyondswe/prepared"
+_NOTES = "io.beyondswe.notes"
+_COMMAND_TIMEOUT = 1800.0
+_SHOWN_OUTPUT = 4000
+
+_CACHES = """
+for home in /root /home/*; do
+    for cache in pip uv pypoetry pdm; do
+        if [ -d "$home/.cache/$cache" ]; then echo "$home/.cache/$cache"; fi
+    done
+done
+"""
+
+
+def prepare(
+    engine: Engine,
+    instance_image: str,
+    *,
+    workdir: str,
+    base_commit: str,
+    pre_commands: Sequence[str] = (),
+    extra_files: Mapping[str, bytes] | None = None,
+    run_labels: Mapping[str, str] | None = None,
+) -> Environment:
+    """The environment of an instance, made now or found ready.
+
+    ``extra_files`` are written into the workdir (path relative to it → content) before ``pre_commands`` run
+    there, each in a shell of its own, without network. Processes and threads that ask for the same one wait
+    for one another. `DataError`: the base commit is not there, a command failed, or the image hides the
+    workdir under a volume.
+    """
+    source = _inspect(engine, instance_image)
+    if source is None:
+        raise EngineError(f"image {instance_image} is not there; pull or build it first")
+    extra = dict(extra_files or {})
+    key = _key(source["Id"], workdir, base_commit, pre_commands, extra)
+    with exclusive(f"prepared {key}"):
+        tag = f"{REPOSITORY}:{key}"
+        ready = _load(engine, tag, instance_image, source, workdir)
+        if ready is None:
+            _check_volumes(source, instance_image, workdir)
+            _make(engine, tag, source, workdir, base_commit, pre_commands, extra, run_labels or {})
+            ready = _load(engine, tag, instance_image, source, workdir)
+        if ready is None:
+            raise EngineError(
+                f"prepared image {tag} was made but is not there; something else removes images"
+            )
+        return ready
+
+
+def _key(
+    image: str, workdir: str, base_commit: str, commands: Sequence[str], extra: Mapping[str, bytes]
+) -> str:
+    files = {name: hashlib.sha256(content).hexdigest() for name, content in sorted(extra.items())}
+    parts = [VERSION, namespace(), _plain_id(image), workdir, base_commit, list(commands), files]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
+
+
+def _load(
+    engine: Engine, tag: str, instance_image: str, source: Mapping[str, Any], workdir: str
+) -> Environment | None:
+    """A prepared image and its snapshot, where both are there."""
+    found = _inspect(engine, tag)
+    if found is None:
+        return None
+    taken = snapshot.load(_plain_id(found["Id"]))
+    if taken is None:
+        return None
+    config = found.get("Config") or {}
+    digests = source.get("RepoDigests") or []
+    return Environment(
+        image=str(found["Id"]),
+        source_image=instance_image,
+        image_digest=str(digests[0] if digests else source["Id"]),
+        workdir=workdir,
+        user=str(config.get("User") or ""),
+        snapshot=taken,
+        notes=tuple(json.loads((config.get("Labels") or {}).get(_NOTES) or "[]")),
+    )
+
+
+def _make(
+    engine: Engine,
+    tag: str,
+    source: Mapping[str, Any],
+    workdir: str,
+    base_commit: str,
+    pre_commands: Sequence[str],
+    extra: Mapping[str, bytes],
+    run_labels: Mapping[str, str],
+) -> None:
+    limits, _ = capped(Limits(), engine)
+    sandbox = start_sandbox(
+        engine,
+        str(source["Id"]),
+        workdir=workdir,
+        limits=limits,
+        run_labels={**run_labels, "role": "prepare"},
+    )
+    try:
+        cut = history.cut(sandbox, base_commit=base_commit)
+        notes = list(cut.notes)
+        _write(sandbox, workdir, extra)
+        for command in pre_commands:
+            _run(sandbox, command)
+        if pre_commands:
+            cut = history.cut(sandbox, base_commit=None)  # they may have left commits, logs and the like
+            notes += [note for note in cut.notes if note not in notes]
+        tracked: Sequence[bytes] | None = cut.tracked
+        if cut.root is None:
+            made = history.commit_all(sandbox)
+            notes += made.notes
+            tracked = None
+        history.check(sandbox)
+        notes += _leftovers(sandbox, cut)
+        sandbox.freeze()
+        image = _commit(
+            engine, sandbox, source, {**labels(role="prepared"), _NOTES: json.dumps(notes)}, run_labels
+        )
+        with sandbox.get(workdir) as archive:
+            snapshot.take(
+                _plain_id(image), archive, prefix=os.fsencode(posixpath.basename(workdir)), tracked=tracked
+            )
+        repository, _, version = tag.partition(":")
+        call(
+            engine,
+            "POST",
+            f"/images/{image}/tag",
+            what=f"tag {tag}",
+            params={"repo": repository, "tag": version},
+        )
+    finally:
+        sandbox.stop()
+
+
+def _write(sandbox: DockerSandbox, workdir: str, files: Mapping[str, bytes]) -> None:
+    """Write files into the workdir; they belong to whom it belongs."""
+    if not files:
+        return
+    with sandbox.get(workdir) as pieces:
+        owner = next(members(pieces))
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for name, content in files.items():
+            member = tarfile.TarInfo(name)
+            member.size, member.mode, member.uid, member.gid = len(content), 0o644, owner.uid, owner.gid
+            archive.addfile(member, io.BytesIO(content))
+    sandbox.put(buffer.getvalue(), workdir)
+
+
+def _run(sandbox: DockerSandbox, command: str) -> None:
+    shell = 'if command -v bash > /dev/null 2>&1; then exec bash -c "$0"; else exec sh -c "$0"; fi'
+    done = sandbox.run(["/bin/sh", "-c", shell, command], timeout=_COMMAND_TIMEOUT)
+    if done.exit_code == 0:
+        return
+    output = (done.stdout + done.stderr).decode(errors="replace").strip()[-_SHOWN_OUTPUT:]
+    how = (
+        f"took more than {_COMMAND_TIMEOUT:g} s"
+        if done.timed_out
+        else f"ended with exit code {done.exit_code}"
+    )
+    message = (
+        f"the instance's command `{command}` {how} (there is no network, and later history is cut): {output}"
+    )
+    raise EngineError(message) if done.timed_out else DataError(message)
+
+
+def _leftovers(sandbox: DockerSandbox, cut: History) -> list[str]:
+    """Notes on what is left in the image and may hold later changes of the project."""
+    notes = [f"left over and not tracked: {os.fsdecode(path)!r}" for path in cut.leftovers]
+    done = sandbox.run(_CACHES, user="0", cwd="/", timeout=60)
+    return notes + [f"package cache: {line}" for line in done.stdout.decode(errors="replace").splitlines()]
+
+
+def _commit(
+    engine: Engine,
+    sandbox: DockerSandbox,
+    source: Mapping[str, Any],
+    image_labels: Mapping[str, str],
+    run_labels: Mapping[str, str],
+) -> str:
+    """An image of the stopped sandbox, with the configuration of the image that it came from; its id.
+
+    Entry point and command are cleared: sandboxes name their own. Labels of the container, which the engine
+    would copy, are emptied: they say whose container it was.
+    """
+    config = dict(source.get("Config") or {})
+    cleared = {f"io.beyondswe.{key}": "" for key in ("owner", *run_labels)}
+    kept = ("Env", "User", "ExposedPorts", "Volumes", "StopSignal", "Shell")
+    own_labels = {**(config.get("Labels") or {}), **cleared, **image_labels}
+    body: dict[str, Any] = {key: config[key] for key in kept if config.get(key)}
+    body |= {"WorkingDir": config.get("WorkingDir") or "/", "Labels": own_labels, "Entrypoint": [], "Cmd": []}
+    params: dict[str, Any] = {"container": sandbox.id, "pause": "0", "comment": "beyondswe prepared"}
+    if engine.is_podman:  # reads no body
+        params["changes"] = [
+            "ENTRYPOINT []",
+            "CMD []",
+            f"WORKDIR {body['WorkingDir']}",
+            *(f"LABEL {json.dumps(key)}={json.dumps(value)}" for key, value in own_labels.items()),
+        ]
+    answer = call(
+        engine, "POST", "/commit", what="commit the prepared image", params=params, json=body, timeout=1800
+    )
+    return str(answer.json()["Id"])
+
+
+def _check_volumes(source: Mapping[str, Any], instance_image: str, workdir: str) -> None:
+    for volume in (source.get("Config") or {}).get("Volumes") or {}:
+        if workdir == volume or workdir.startswith(volume.rstrip("/") + "/"):
+            raise DataError(
+                f"image {instance_image} declares the volume {volume}, and the workdir {workdir} lies in it: "
+                "what is done there does not become part of an image. Build the image without that VOLUME."
+            )
+
+
+def _inspect(engine: Engine, image: str) -> dict[str, Any] | None:
+    try:
+        answer = call(engine, "GET", f"/images/{image}/json", what=f"look at image {image}")
+    except EngineRefused as error:
+        if error.status == 404:
+            return None
+        raise
+    return dict(answer.json())
+
+
+def _plain_id(image: str) -> str:
+    """An image's id without its prefix, which Podman leaves out."""
+    return image.removeprefix("sha256:")
