@@ -72,10 +72,7 @@ def extract_patch(sandbox: Sandbox, environment: Environment, *, max_bytes: int 
 
 def _text(trees: Trees, old: str, new: str, max_bytes: int) -> str:
     """The patch from one tree to the other, proved by applying it."""
-    for renames in (
-        True,
-        False,
-    ):  # git has refused renames of its own making: a file into a folder of its name
+    for renames in (True, False):  # should git refuse a rename that it guessed, say it without
         try:
             text = trees.diff(old, new, renames=renames, max_bytes=max_bytes)
         except TooLarge as error:
