@@ -78,7 +78,7 @@ def _text(trees: Trees, old: str, new: str, max_bytes: int) -> str:
         except TooLarge as error:
             raise PatchTooLarge(f"the patch is larger than {max_bytes} bytes") from error
         try:
-            if not text or trees.apply(old, text.encode()) == new:
+            if (trees.apply(old, text.encode()) if text else old) == new:
                 return text
         except ApplyError:
             continue
@@ -92,9 +92,7 @@ class _Where:
     workdir: str
     touched: Mapping[bytes, ChangeKind]  # below the work folder
     folders: frozenset[bytes]  # to be read whole; b"" is the work folder itself
-    above: tuple[
-        str, ...
-    ]  # the work folder and what it lies in, where they are among the changes, outermost first
+    above: tuple[str, ...]  # it and what it lies in, outermost first, as far as they are among the changes
 
     @classmethod
     def of(cls, changes: Iterable[Change], workdir: str) -> _Where:
@@ -248,9 +246,8 @@ def _cheaper_whole(
             if folder in weight:
                 weight[folder] += size + _FILE
     chosen = set()
-    for folder in sorted(
-        weight, key=lambda folder: folder.count(b"/") + bool(folder), reverse=True
-    ):  # deepest first
+    deepest_first = sorted(weight, key=lambda folder: folder.count(b"/") + bool(folder), reverse=True)
+    for folder in deepest_first:
         if weight[folder] < cost[folder]:
             chosen.add(folder)
             cost[folder] = weight[folder]
