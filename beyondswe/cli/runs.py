@@ -87,7 +87,8 @@ def list_command(runs_dir: Path, as_json: bool) -> None:
 @click.argument("runs", nargs=-1, required=True, metavar="RUN…")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @runs_dir_option
-def remove_command(runs: tuple[str, ...], yes: bool, runs_dir: Path) -> None:
+@json_option
+def remove_command(runs: tuple[str, ...], yes: bool, runs_dir: Path, as_json: bool) -> None:
     """Remove runs with all their files. A run that lives is left alone."""
     from beyondswe.runs.folder import find_run
 
@@ -98,3 +99,5 @@ def remove_command(runs: tuple[str, ...], yes: bool, runs_dir: Path) -> None:
         with folder.lock():
             shutil.rmtree(folder.path)
         console().print(f"removed {folder.path}", markup=False, highlight=False, soft_wrap=True)
+    if as_json:
+        emit({"removed": [str(folder.path) for folder in folders]})

@@ -37,7 +37,7 @@ def show(reports: Sequence[dict[str, Any]], console: Console) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    table = Table(box=SIMPLE_HEAD)  # fits 80 columns
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True, padding=(0, 1))  # fits 80 columns
     table.add_column("run, agent", overflow="fold")
     for name in [*FAMILIES, "(almost)\n/ correct", "AVG"]:
         table.add_column(name, justify="right", no_wrap=True)
@@ -45,10 +45,9 @@ def show(reports: Sequence[dict[str, Any]], console: Console) -> None:
         table.add_row(f"{report['run_id']}\n[dim]{escape(_agent(report))}[/dim]", *row_of(report))
     console.print(table)
     for report in reports:
+        name = f"{report['run_id']}: " if len(reports) > 1 else ""
         for line in notes(report):
-            console.print(
-                f"{report['run_id']}: {line}" if len(reports) > 1 else line, markup=False, highlight=False
-            )
+            console.print(f"{name}{line}", markup=False, highlight=False, soft_wrap=True)
 
 
 def notes(report: dict[str, Any]) -> list[str]:

@@ -82,6 +82,8 @@ def disk_errors(path: Path) -> Iterator[None]:
 class StorageError(EngineError):
     """The disk under a run takes no more; what is finished is kept."""
 
+    exit_code = 1
+
     def __init__(self, path: Path, why: str) -> None:
         super().__init__(
             f"cannot write to {path}: {why}. Nothing finished is lost: "

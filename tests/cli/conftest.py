@@ -118,6 +118,11 @@ class Cli:
     def eval(self, *arguments: str) -> Done:
         return self("eval", "--json", *arguments)
 
+    def obey(self, dataset: str, *arguments: str) -> Done:
+        """`eval` with an agent that runs the problem statement of each instance as a shell script."""
+        (self.folder / "obey.j2").write_text("{{ problem_statement }}")
+        return self.eval("--dataset", dataset, "--agent-cmd", "sh", "--prompt", "obey.j2", *arguments)
+
     def outcomes(self, run_id: str) -> list[dict[str, Any]]:
         return [json.loads(line) for line in (self.runs / run_id / "results.jsonl").read_text().splitlines()]
 
@@ -132,12 +137,16 @@ def cli(tmp_path: Path) -> Cli:
 
 @pytest.fixture
 def dataset(tmp_path: Path, engine: Engine, tiny_image: str) -> Callable[..., str]:
-    """Write a dataset of tiny instances; gives its path. ``seconds`` is how long the hidden test takes."""
+    """Write a dataset of tiny instances; gives its path. ``seconds`` is how long the hidden test takes,
+    ``statements`` are problem statements by id.
+    """
     head = engine.client.containers.run(
         tiny_image, ["git", "rev-parse", "HEAD"], remove=True, network_mode="none"
     )
 
-    def write(*ids: str, seconds: float = 0, **fields: Any) -> str:
+    def write(
+        *ids: str, seconds: float = 0, statements: Mapping[str, str] | None = None, **fields: Any
+    ) -> str:
         fixed = {**TREE, "calc.py": TREE["calc.py"].replace("a - b", "a + b", 1)}
         del fixed["obsolete.txt"]
         hidden = {"tests/test_add.py": HIDDEN.format(seconds=seconds)}
@@ -155,7 +164,9 @@ def dataset(tmp_path: Path, engine: Engine, tiny_image: str) -> Callable[..., st
             **fields,
         }
         path = tmp_path / "tiny.jsonl"
-        path.write_text("".join(json.dumps({"instance_id": name, **row}) + "\n" for name in ids))
+        by_id = {name: {"problem_statement": text} for name, text in (statements or {}).items()}
+        rows = [{"instance_id": name, **row, **by_id.get(name, {})} for name in (*ids, *by_id)]
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
         return str(path)
 
     return write

@@ -71,39 +71,29 @@ def test_the_oracle_scores_100_and_nop_0_and_the_folder_tells_all(
     assert not (cli.runs / "o" / "tmp").exists()
 
 
-@pytest.mark.parametrize(
-    ("command", "options", "status", "agent_status", "resolved"),
-    [
-        (GOOD, [], "resolved", "finished", True),
-        ("echo '# x' >> calc.py", [], "unresolved", "finished", False),
-        (":", [], "empty_patch", "finished", False),
-        (f"{GOOD}; exit 3", [], "resolved", "error", True),
-        ("echo '# x' >> calc.py; exit 3", [], "agent_error", "error", False),
-        ("no-such-command", [], "agent_error", "error", False),
-        (f"{GOOD}; sleep 600", ["--timeout", "1"], "resolved", "timeout", True),
-        ("echo '# x' >> calc.py; setsid sleep 600", ["--timeout", "1"], "agent_timeout", "timeout", False),
-        ("head -c 60000000 /dev/urandom > big", [], "patch_rejected", "finished", False),
-    ],
-)
-def test_the_status_tells_verdict_and_end_of_the_agent(
-    cli: Cli,
-    dataset: Callable[..., str],
-    command: str,
-    options: list[str],
-    status: str,
-    agent_status: str,
-    resolved: bool,
-) -> None:
-    done = cli.eval("--dataset", dataset("one"), "--agent-cmd", command, "--run-id", "r", *options)
+def test_the_status_tells_verdict_and_end_of_the_agent(cli: Cli, dataset: Callable[..., str]) -> None:
+    cases = {
+        GOOD: ("resolved", "finished", True),
+        "echo '# x' >> calc.py": ("unresolved", "finished", False),
+        ":": ("empty_patch", "finished", False),
+        f"{GOOD}; exit 3": ("resolved", "error", True),
+        "echo '# x' >> calc.py; exit 3": ("agent_error", "error", False),
+        "no-such-command": ("agent_error", "error", False),
+        f"{GOOD}; sleep 600": ("resolved", "timeout", True),
+        "echo '# x' >> calc.py; setsid sleep 600": ("agent_timeout", "timeout", False),
+        "sleep 600": ("agent_timeout", "timeout", False),
+        "head -c 60000000 /dev/urandom > big": ("patch_rejected", "finished", False),
+    }
+    commands = {f"case-{n}": command for n, command in enumerate(cases)}
+    done = cli.obey(dataset(statements=commands), "--run-id", "r", "--timeout", "6")
     assert done.code == 0, done.err
-    (outcome,) = cli.outcomes("r")
-    assert (outcome["status"], outcome["agent_status"], outcome["resolved"]) == (
-        status,
-        agent_status,
-        resolved,
-    )
-    if status.startswith("agent_"):
-        assert "time limit" in outcome["error"] or "exit code" in outcome["error"]
+    found = {
+        commands[o["instance_id"]]: (o["status"], o["agent_status"], o["resolved"]) for o in cli.outcomes("r")
+    }
+    assert found == cases
+    for outcome in cli.outcomes("r"):
+        if outcome["status"].startswith("agent_"):
+            assert "time limit" in outcome["error"] or "exit code" in outcome["error"]
 
 
 def test_the_prompt_comes_in_twice_and_nothing_else_that_tells_the_answer(
@@ -145,16 +135,14 @@ def test_an_agent_comes_from_a_folder_with_its_files(cli: Cli, dataset: Callable
 def test_a_patch_taken_by_eval_gets_the_same_verdict_from_score(
     cli: Cli, dataset: Callable[..., str]
 ) -> None:
-    path = dataset("good", "bad", "empty", "unsubmitted")
-    rows = []
-    for name, command in (("good", GOOD), ("bad", "echo x > calc.py"), ("empty", ":")):
-        assert (
-            cli.eval("--dataset", path, "--instance", name, "--agent-cmd", command, "--run-id", name).code
-            == 0
-        )
-        rows.append(
-            {"instance_id": name, "model_patch": (cli.attempt(name, name) / "patch.diff").read_text()}
-        )
+    commands = {"good": GOOD, "bad": "echo x > calc.py", "empty": ":"}
+    path = dataset("unsubmitted", statements=commands)
+    evaluated = cli.obey(path, "--run-id", "e", *(f"--instance={name}" for name in commands))
+    assert evaluated.code == 0, evaluated.err
+    rows = [
+        {"instance_id": name, "model_patch": (cli.attempt("e", name) / "patch.diff").read_text()}
+        for name in commands
+    ]
     (cli.folder / "p.jsonl").write_text(
         "".join(json.dumps({**row, "model_name_or_path": "my-model"}) + "\n" for row in rows) + "{broken\n"
     )
@@ -164,10 +152,9 @@ def test_a_patch_taken_by_eval_gets_the_same_verdict_from_score(
     assert done.json["agent"]["name"] == "my-model"
     assert "p.jsonl, line 4: not JSON" in done.err
     by_id = {outcome["instance_id"]: outcome for outcome in cli.outcomes("s")}
-    for name in ("good", "bad", "empty"):
-        (evaluated,) = cli.outcomes(name)
+    for outcome in cli.outcomes("e"):
         for key in ("status", "resolved", "score", "f2p", "p2p", "flags", "patch_sha256"):
-            assert by_id[name][key] == evaluated[key], key
+            assert by_id[outcome["instance_id"]][key] == outcome[key], key
     assert by_id["unsubmitted"]["status"] == "empty_patch"
     assert by_id["unsubmitted"]["flags"] == ["no_prediction"]
     assert done.json["families"]["CrossRepo"]["rate"] == 25.0
