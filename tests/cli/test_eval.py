@@ -294,6 +294,16 @@ def test_scoring_whose_container_is_taken_away_is_tried_again_without_the_agent(
     assert (cli.attempt(run_id, "one") / "logs" / "agent.log").read_text() == "worked\n"
 
 
+def test_an_instance_without_a_reference_is_an_error_of_the_oracle(
+    cli: Cli, dataset: Callable[..., str]
+) -> None:
+    done = cli.eval("--dataset", dataset("one", patch=""), "--agent", "oracle", "--run-id", "r")
+    assert done.code == 0, done.err
+    (outcome,) = cli.outcomes("r")
+    assert (outcome["status"], outcome["agent_status"]) == ("agent_error", "error")
+    assert "one has no reference change (field patch)" in outcome["error"]
+
+
 def test_an_image_that_cannot_be_had_is_an_infrastructure_error_and_exit_1(
     cli: Cli, dataset: Callable[..., str]
 ) -> None:
