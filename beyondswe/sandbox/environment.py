@@ -150,21 +150,19 @@ def _make(
         history.check(sandbox)
         notes += _leftovers(sandbox, cut)
         sandbox.freeze()
-        image = _commit(
-            engine, sandbox, source, {**labels(role="prepared"), _NOTES: json.dumps(notes)}, run_labels
-        )
-        with sandbox.get(workdir) as archive:
-            snapshot.take(
-                _plain_id(image), archive, prefix=os.fsencode(posixpath.basename(workdir)), tracked=tracked
-            )
-        repository, _, version = tag.partition(":")
-        call(
-            engine,
-            "POST",
-            f"/images/{image}/tag",
-            what=f"tag {tag}",
-            params={"repo": repository, "tag": version},
-        )
+        image_labels = {**labels(role="prepared"), _NOTES: json.dumps(notes)}
+        image = _commit(engine, sandbox, source, image_labels, run_labels)
+        stale: str | None = image
+        try:
+            with sandbox.get(workdir) as archive:
+                prefix = os.fsencode(posixpath.basename(workdir))
+                snapshot.take(_plain_id(image), archive, prefix=prefix, tracked=tracked)
+            before = _inspect(engine, tag)
+            _tag(engine, image, tag)
+            stale = str(before["Id"]) if before else None
+        finally:
+            if stale is not None:
+                _remove_image(engine, stale)
     finally:
         sandbox.stop()
 
@@ -238,6 +236,24 @@ def _commit(
         engine, "POST", "/commit", what="commit the prepared image", params=params, json=body, timeout=1800
     )
     return str(answer.json()["Id"])
+
+
+def _tag(engine: Engine, image: str, tag: str) -> None:
+    repository, _, version = tag.partition(":")
+    params = {"repo": repository, "tag": version}
+    call(engine, "POST", f"/images/{image}/tag", what=f"tag {tag}", params=params)
+
+
+def _remove_image(engine: Engine, image: str) -> None:
+    """Remove an image that nothing will start from; one that is gone, or in use by somebody, is no error.
+
+    Not its parents: an instance's image that has no tag would go along with it.
+    """
+    try:
+        call(engine, "DELETE", f"/images/{image}", what=f"remove image {image}", params={"noprune": "1"}, timeout=600)
+    except EngineRefused as error:
+        if error.status not in (404, 409):
+            raise
 
 
 def _check_volumes(source: Mapping[str, Any], instance_image: str, workdir: str) -> None:
