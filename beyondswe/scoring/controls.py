@@ -1,13 +1,15 @@
 """Negative controls: an expected test in wrong forms, made from its trusted source, each of which must fail.
 
-Inside one process nothing stops tested code from forging its own record, so a pass is believed only if the same test
-can still fail (scoring.md, section 4). A *site* is one place in a test's source that has a real and a wrong form, e.g.
-``== (5)`` and ``== (6)``. Both forms are generated, alike in shape, so a file that is served never equals the one in the
-repository, and which form it holds can be told only by knowing the right answer.
+Inside one process nothing stops tested code from forging its own record, so a pass is believed only if the
+same test can still fail (scoring.md, section 4). A *site* is one place in a test's source that has a real and
+a wrong form, e.g. ``== (5)`` and ``== (6)``. Both forms are generated, alike in shape, so a file that is
+served never equals the one in the repository, and which form it holds can be told only by knowing the right
+answer.
 
-Deliberate: sites are found by position in the source and edited as bytes, so line numbers, comments and everything
-else a test may look at stay; heuristics are allowed (a constant in a helper's call), because a site counts only after it
-was seen to fail on the reference patch (`verify`). Price: files in a syntax newer than the host's Python get none.
+Deliberate: sites are found by position in the source and edited as bytes, so line numbers, comments and
+everything else a test may look at stay; heuristics are allowed (a constant in a helper's call), because a
+site counts only after it was seen to fail on the reference patch (`verify`). Price: files in a syntax newer
+than the host's Python get none.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ _EXPECTING = ("raises", "assertRaises", "assertRaisesRegex")
 
 @dataclass(frozen=True)
 class Site:
-    """One place in a test that has two forms. Offsets are bytes of the file; ``start == end`` is an insertion."""
+    """One place in a test that has two forms. Offsets are bytes; ``start == end`` is an insertion."""
 
     test: str  # "test_x" or "TestA::test_x": the id behind the file, without parameters
     kind: str  # constant, raises, wrapped, truth, call, last
@@ -41,7 +43,7 @@ class Site:
 
 
 def sites(source: bytes, tests: Collection[str]) -> dict[str, list[Site]]:
-    """The sites of each named test in a file; a test that is not defined in it, or has no place, has no entry."""
+    """The sites of each named test in a file; one that is not defined in it, or has none, has no entry."""
     try:
         text = source.decode("utf-8")
         tree = ast.parse(source)
@@ -66,7 +68,7 @@ def sites(source: bytes, tests: Collection[str]) -> dict[str, list[Site]]:
 
 
 def render(source: bytes, all_sites: Mapping[str, list[Site]], wrong: Mapping[str, Site]) -> bytes:
-    """The file with every site in its real form, but the one named for a test in ``wrong`` in its wrong form."""
+    """The file with every site in its real form, but those in ``wrong`` in their wrong form."""
     chosen = set(wrong.values())
     edits = sorted(
         (site for here in all_sites.values() for site in here), key=lambda site: (site.start, site.end)
@@ -150,7 +152,7 @@ def _of_assertion(test: ast.expr) -> Iterator[_Candidate]:
 
 
 def _calls(function: _Function) -> Iterator[_Candidate]:
-    """Constants among the arguments of a helper called as a statement: ``check(mul(2, 3), 6)``, ``self.assertEqual(x, 6)``."""
+    """Constants among the arguments of a helper that is called as a statement: ``check(mul(2, 3), 6)``."""
     for node in _walk(function):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
             for argument in reversed(node.value.args):
@@ -193,7 +195,7 @@ def _constant(node: ast.expr) -> tuple[ast.expr, _Form, _Form] | None:
 
 
 def _literal(value: object) -> _Form:
-    """The value in brackets, over as many lines as what stood there, so that later lines keep their numbers."""
+    """The value in brackets, over as many lines as what stood there: later lines keep their numbers."""
     return lambda own: f"({value!r}".encode() + b"\n" * own.count(b"\n") + b")"
 
 

@@ -1,10 +1,10 @@
 """The attack suite's bench: one small repository, a dataset with an instance a case, and what became of each.
 
-Every case is a script that the agent runs in its sandbox, or a patch text that is submitted. All go through the
-command line: `eval` with a command that runs what the prompt holds, `score` for patches.
+Every case is a script that the agent runs in its sandbox, or a patch text that is submitted. All go through
+the command line: `eval` with a command that runs what the prompt holds, `score` for patches.
 
-Kinds: S hidden test as a script, P hidden test as a patch, D Doc2Repo on top of the repository, E Doc2Repo in an
-empty folder, H the repository's image still holds the fix wherever git or a person could look.
+Kinds: S hidden test as a script, P hidden test as a patch, D Doc2Repo on top of the repository, E Doc2Repo in
+an empty folder, H the repository's image still holds the fix wherever git or a person could look.
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ FROM {{base}}
 COPY tree /workspace
 WORKDIR /workspace
 ENV GIT_COMMITTER_DATE=2020-01-01T00:00:00Z
-RUN git init -q -b main . && git add -A && {COMMIT} -m base && pip install -q --use-pep517 --no-build-isolation --no-deps -e .
+RUN git init -q -b main . && git add -A && {COMMIT} -m base \\
+ && pip install -q --use-pep517 --no-build-isolation --no-deps -e .
 """
 # The fix in every place where git or a person could look.
 LEFTOVERS = f"""
@@ -92,7 +93,7 @@ AGENT = "sed -n '/^<<<$/,/^>>>$/p' $BEYONDSWE_PROMPT_FILE | sed '1d;$d' > /tmp/s
 
 @dataclass(frozen=True)
 class Case:
-    """One agent or patch, and what must become of it: ``not_resolved``, ``flagged`` (or not resolved), ``resolved``."""
+    """One agent or patch; ``must`` is ``not_resolved``, ``flagged`` (or not resolved) or ``resolved``."""
 
     id: str
     kind: str
@@ -116,7 +117,8 @@ def suspicions(outcome: dict[str, Any]) -> list[str]:
 
 
 def cases() -> list[Case]:
-    found = [Case(**row) for path in sorted((HERE / "cases").glob("*.yaml")) for row in yaml.safe_load(path.read_text())]
+    files = sorted((HERE / "cases").glob("*.yaml"))
+    found = [Case(**row) for path in files for row in yaml.safe_load(path.read_text())]
     assert len({case.id for case in found}) == len(found)
     return found
 
@@ -134,10 +136,14 @@ class Bench:
         scripts = [case.id for case in chosen if not case.patch]
         patches = [case for case in chosen if case.patch]
         if scripts:
-            self._command("eval", "--agent-cmd", AGENT, "--timeout", "120", "--run-id", "scripts", *_only(scripts))
+            agent = ["--agent-cmd", AGENT, "--timeout", "120"]
+            self._command("eval", *agent, "--run-id", "scripts", *_only(scripts))
             found |= self._results("scripts")
         if patches:
-            rows = [{"instance_id": case.id, "model_name_or_path": "attack", "model_patch": case.patch} for case in patches]
+            rows = [
+                {"instance_id": case.id, "model_name_or_path": "attack", "model_patch": case.patch}
+                for case in patches
+            ]
             predictions = self.folder / "predictions.jsonl"
             predictions.write_text("".join(json.dumps(row) + "\n" for row in rows))
             only = _only([case.id for case in patches])
@@ -190,7 +196,9 @@ class Bench:
         tree = {f"tree/{name}": text.encode() for name, text in TREE.items()}
         repository = self._image("repository", REPOSITORY.format(base=base), tree)
         empty = self._image("empty", EMPTY.format(base=base), {})
-        leftovers = self._image("leftovers", LEFTOVERS.format(repository=repository), {"fixed.py": FIXED.encode()})
+        leftovers = self._image(
+            "leftovers", LEFTOVERS.format(repository=repository), {"fixed.py": FIXED.encode()}
+        )
         commit = self._base_commit(repository)
         issue = {
             "task": "CrossRepo",
@@ -232,7 +240,9 @@ class Bench:
         return tag
 
     def _base_commit(self, image: str) -> str:
-        out = self.engine.client.containers.run(image, ["git", "rev-parse", "HEAD"], remove=True, network_mode="none")
+        out = self.engine.client.containers.run(
+            image, ["git", "rev-parse", "HEAD"], remove=True, network_mode="none"
+        )
         return bytes(out).decode().strip()
 
 

@@ -1,4 +1,4 @@
-"""Every attack known to us, run on the real engine through the command line; none scores, and no honest oddity loses.
+"""Every attack known to us, run on the real engine through the command line: none scores, no honest change loses.
 
 `make attacks` shows the table that this makes.
 """
@@ -29,8 +29,8 @@ def test_no_cheat_scores_and_no_honest_change_loses(case: Case, outcomes: dict[s
 
 
 def test_there_are_enough_of_each_kind() -> None:
-    counts = {must: sum(case.must == must for case in CASES) for must in ("not_resolved", "flagged", "resolved")}
+    counts = {
+        must: sum(case.must == must for case in CASES) for must in ("not_resolved", "flagged", "resolved")
+    }
     assert counts["not_resolved"] + counts["flagged"] >= 60
     assert counts["resolved"] >= 25
-
-

@@ -19,7 +19,9 @@ ROOT = Path(__file__).resolve().parents[2]
 def run(*command: str | Path, cwd: Path, **env: str) -> str:
     """Output of a command that must succeed; both streams are shown where it does not."""
     clean = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "VIRTUAL_ENV"))}
-    done = subprocess.run([str(part) for part in command], cwd=cwd, env=clean | env, capture_output=True, text=True)
+    done = subprocess.run(
+        [str(part) for part in command], cwd=cwd, env=clean | env, capture_output=True, text=True
+    )
     assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
     return done.stdout
 
@@ -38,13 +40,30 @@ def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("installed")
     run(sys.executable, "-m", "venv", home / "env", cwd=home)
     wheel = next(built.glob("*.whl"))
-    run(sys.executable, "-m", "uv", "pip", "install", "--python", home / "env" / "bin" / "python", wheel, cwd=home)
+    run(
+        sys.executable,
+        "-m",
+        "uv",
+        "pip",
+        "install",
+        "--python",
+        home / "env" / "bin" / "python",
+        wheel,
+        cwd=home,
+    )
     return home / "env" / "bin"
 
 
 def test_the_wheel_carries_the_folders_that_lie_outside_the_package(built: Path) -> None:
     names = zipfile.ZipFile(next(built.glob("*.whl"))).namelist()
-    for folder in ("harness/runner/", "harness/prompts/", "harness/agents/", "dockerfiles/", "data/demo/", "data/pypi/"):
+    for folder in (
+        "harness/runner/",
+        "harness/prompts/",
+        "harness/agents/",
+        "dockerfiles/",
+        "data/demo/",
+        "data/pypi/",
+    ):
         assert any(name.startswith(f"beyondswe/_bundled/{folder}") for name in names), folder
     assert not [name for name in names if "__pycache__" in name or name.startswith("tests/")]
 
@@ -57,9 +76,20 @@ def test_the_sdist_builds_the_same_wheel_and_has_no_leftovers(built: Path) -> No
 
 
 def test_an_installed_wheel_works_from_another_folder(installed: Path, tmp_path: Path) -> None:
-    where = run(installed / "python", "-c", "import beyondswe; print(beyondswe.__file__)", cwd=tmp_path).strip()
+    where = run(
+        installed / "python", "-c", "import beyondswe; print(beyondswe.__file__)", cwd=tmp_path
+    ).strip()
     assert str(ROOT) not in where
-    listed = json.loads(run(installed / "beyondswe", "dataset", "list", "--json", cwd=tmp_path, BEYONDSWE_CACHE=str(tmp_path / "cache")))
+    listed = json.loads(
+        run(
+            installed / "beyondswe",
+            "dataset",
+            "list",
+            "--json",
+            cwd=tmp_path,
+            BEYONDSWE_CACHE=str(tmp_path / "cache"),
+        )
+    )
     assert {"demo", "pypi"} <= {row["name"] for row in listed}
 
 
@@ -67,6 +97,14 @@ def test_an_installed_wheel_works_from_another_folder(installed: Path, tmp_path:
 @pytest.mark.slow
 def test_an_installed_wheel_evaluates_the_demo(installed: Path, tmp_path: Path) -> None:
     out = run(
-        installed / "beyondswe", "eval", "--dataset", "demo", "--agent", "oracle", "--json", cwd=tmp_path, BEYONDSWE_CACHE=str(tmp_path / "cache")
+        installed / "beyondswe",
+        "eval",
+        "--dataset",
+        "demo",
+        "--agent",
+        "oracle",
+        "--json",
+        cwd=tmp_path,
+        BEYONDSWE_CACHE=str(tmp_path / "cache"),
     )
     assert json.loads(out)["avg"] == 100.0
