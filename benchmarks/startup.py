@@ -1,4 +1,4 @@
-"""Time of ``beyondswe --help`` as a whole process, beside a bare interpreter and a Typer and Rich toy (if installed)."""
+"""Time of ``beyondswe --help`` as a whole process, beside a bare interpreter and a Typer toy (if there)."""
 
 from __future__ import annotations
 
