@@ -15,10 +15,10 @@ instance alone and is made once (`trusted`); a patch then costs one comparison o
 
 from __future__ import annotations
 
+import posixpath
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from posixpath import dirname
 from typing import Any, NamedTuple
 
 from beyondswe.errors import ScoringError
@@ -102,7 +102,13 @@ def compose(
             )
     else:
         ids = list(selection.ids)
-        targets = selection.files or tuple(dict.fromkeys(map(file_of, ids)))
+        wished = selection.files or tuple(dict.fromkeys(map(file_of, ids)))
+        # pytest runs nothing at all where one of its arguments is not there.
+        targets = tuple(target for target in wished if _is_there(trees, tree, overlay, target))
+        if wished and not targets:
+            raise ScoringError(
+                f"instance {instance.instance_id}: none of {', '.join(wished[:5])} is in the tree"
+            )
     task, copies = child_task(known.configs, targets, ids or None, roots=[instance.workdir])
     return Composition(
         delete=tuple(sorted(path for path, content in overlay.files.items() if content is None)),
@@ -236,7 +242,7 @@ def _is_source(trees: Trees, tree: str, path: bytes) -> bool:
     if b"tests" in folders or folders.count(b"test") != 1 or folders[0] == b"test":
         return False
     folder = b"/".join(folders[: folders.index(b"test") + 1])
-    packages = [folder + b"/__init__.py", dirname(folder) + b"/__init__.py"]
+    packages = [folder + b"/__init__.py", posixpath.dirname(folder) + b"/__init__.py"]
     return len(trees.entries(tree, packages)) == len(packages)
 
 
@@ -322,6 +328,17 @@ def shortened(flags: Sequence[str]) -> list[str]:
     if len(flags) <= _FLAGS_SHOWN:
         return list(flags)
     return [*flags[:_FLAGS_SHOWN], f"more_flags:{len(flags) - _FLAGS_SHOWN}"]
+
+
+def _is_there(trees: Trees, tree: str, overlay: Overlay, target: str) -> bool:
+    path = posixpath.normpath(_encoded(target))
+    if path == b".":
+        return True
+    found = set(trees.entries(tree, [path]))
+    for changed, content in overlay.files.items():
+        if changed == path or changed.startswith(path + b"/"):
+            found.discard(changed) if content is None else found.add(changed)
+    return bool(found)
 
 
 def _encoded(path: str) -> bytes:

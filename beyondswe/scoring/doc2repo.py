@@ -28,7 +28,7 @@ from beyondswe.sandbox.paths import parents, quoted
 from beyondswe.sandbox.trees import Entry, File, Trees
 from beyondswe.sandbox.types import Environment, Limits
 from beyondswe.scoring.archives import BadArchive, read_zip
-from beyondswe.scoring.compose import Composition, Held, file_of, child_task, shortened, writes
+from beyondswe.scoring.compose import Composition, Held, child_task, file_of, shortened, writes
 from beyondswe.scoring.evidence import Evidence
 from beyondswe.scoring.job import Job, Write, run_job
 from beyondswe.scoring.protected import is_loaded_by_pytest, is_loaded_by_python

@@ -17,7 +17,7 @@ from beyondswe.scoring.evidence import Evidence
 from beyondswe.scoring.job import Job, run_job
 from beyondswe.scoring.patches import Applied, How, PatchRejected, apply_patch
 from beyondswe.scoring.types import Scored, Selection, Status, TestResult, TestRun
-from beyondswe.scoring.verdict import infrastructure_fault, judge, oddities, result_of
+from beyondswe.scoring.verdict import infrastructure_fault, judge, oddities, result_of, tampering
 
 
 @dataclass(frozen=True)
@@ -42,12 +42,13 @@ def score_patch(
     run_labels: Mapping[str, str] | None = None,
 ) -> Scored:
     """The verdict on a patch. Faults of the machine or the dataset come back as ``infrastructure_error``."""
+    begun = time.perf_counter()
     try:
         with Trees.above(environment.snapshot.git_dir) as trees:
             applied = apply_patch(trees, environment.snapshot.tree, patch_text)
             if applied.tree == environment.snapshot.tree:
                 return _not_run(instance, Status.EMPTY_PATCH, "the patch changes nothing", applied.flags)
-            done = _run(engine, instance, environment, trees, applied, None, limits, run_labels)
+            done = _run(engine, instance, environment, trees, applied, None, limits, run_labels, begun)
         return _scored(instance, done)
     except PatchRejected as error:
         return _not_run(instance, Status.PATCH_REJECTED, f"the patch does not apply: {error}")
@@ -71,15 +72,18 @@ def run_tests(
     instance's expected ids are run; Doc2Repo runs its suite. Raises `EngineError` or `ScoringError` where
     `score_patch` says ``infrastructure_error``, and `PatchRejected` where the patch does not apply.
     """
+    begun = time.perf_counter()
     with Trees.above(environment.snapshot.git_dir) as trees:
         applied = apply_patch(trees, environment.snapshot.tree, patch_text or "")
-        done = _run(engine, instance, environment, trees, applied, selection, limits, run_labels)
+        done = _run(engine, instance, environment, trees, applied, selection, limits, run_labels, begun)
     evidence = done.evidence
     if reason := infrastructure_fault(evidence):
         raise ScoringError(f"instance {instance.instance_id}: {reason}")
     names = list(evidence.phases) if done.suite is None else doc2repo.reported(evidence, done.suite)
     asked = done.composition.tests["ids"] or ()
     flags, error = oddities(evidence)
+    if reason := tampering(evidence):
+        flags, error = (*flags, "tampered"), reason
     return TestRun(
         tests={name: result_of(evidence, name) for name in dict.fromkeys((*asked, *names))},
         finished=evidence.finish is not None,
@@ -103,15 +107,17 @@ def _run(
     selection: Selection | None,
     limits: Limits,
     run_labels: Mapping[str, str] | None,
+    begun: float,
 ) -> _Done:
-    begun = time.perf_counter()
-    suite, log, timings = None, "", {}
+    ready = time.perf_counter()
+    suite, log = None, ""
+    timings = {"apply": ready - begun}
     if instance.is_doc2repo:
         suite = doc2repo.read_suite(instance)
         built = doc2repo.build_package(
             engine, environment, trees, applied.tree, suite, limits=limits, run_labels=run_labels
         )
-        timings["build"] = time.perf_counter() - begun
+        timings["build"] = time.perf_counter() - ready
         log = built.log
         composition = doc2repo.compose_suite(trees, environment, applied.tree, suite, built)
     else:
@@ -124,7 +130,7 @@ def _run(
         places=composition.places,
         tests=composition.tests,
     )
-    timings["compose"] = time.perf_counter() - begun - timings.get("build", 0.0)
+    timings["compose"] = time.perf_counter() - ready - timings.get("build", 0.0)
     evidence = run_job(
         engine,
         environment.image,

@@ -56,7 +56,8 @@ class Scored:
     error: str | None = None
     log: str = ""  # what the tests printed: head and tail, never parsed
     records: tuple[str, ...] = ()  # the runner's event stream, one JSON document a line
-    timings: dict[str, float] = field(default_factory=dict)  # compose, create, put, start, wait, logs, remove, tests
+    # seconds: apply, compose, build (Doc2Repo), create, put, start, wait, logs, total; tests: the child's own
+    timings: dict[str, float] = field(default_factory=dict)
 
     @property
     def resolved(self) -> bool:
@@ -81,7 +82,7 @@ class TestRun:
 
     __test__ = False
 
-    tests: dict[str, TestResult]  # every id that was reported; an id that was asked for and never came is MISSING
+    tests: dict[str, TestResult]  # every id that was reported; asked for and never reported is MISSING
     finished: bool  # pytest ended by itself and said so; False: time limit, crash, memory
     timed_out: bool
     collection_errors: dict[str, str]  # node id of the file -> the end of its traceback

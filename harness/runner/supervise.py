@@ -29,9 +29,7 @@ import tree
 
 FAULT = 70
 LINE_LIMIT = 1 << 18  # bytes of one record
-RECORDS_LIMIT = (
-    96 << 20
-)  # bytes of all records (some 200,000 tests): the host reads no more of our output than it knows
+RECORDS_LIMIT = 96 << 20  # bytes of all records: some 200,000 tests, and less than the host reads
 FORGED_LIMIT = 20  # lines that are shown; the rest is counted
 _PR_SET_DUMPABLE = 4
 _F_SETPIPE_SZ = 1031
@@ -85,8 +83,7 @@ class HeadTail:
 
 
 class Records:
-    """Checks the child's records, each bound by a keyed digest to the one before it, and passes the good ones
-    on.
+    """Checks the child's records, each bound by a keyed digest to the last one, and passes the good ones on.
 
     A line that was begun and never finished is no forgery: the child may have been killed in the middle.
     """
@@ -191,15 +188,13 @@ def run(folder, frames):
     )
     ended.update(log.fields())
     ended["oom_kills"] = memory_kills()
-    if "collect" in job and ended["exit_code"] == 0:
+    if job.get("collect") and ended["exit_code"] == 0:
         send_files(encode(job["collect"]), job["collect_limit"], frames)
     frames.send("end", **ended)
 
 
 def apply_change(folder, job, workdir):
-    """Deletions, then files. Each entry of ``write`` names its folder by number: 0 is the workdir, then
-    ``places``.
-    """
+    """Deletions, then files, each in the folder of its number: 0 is the workdir, then come ``places``."""
     deleted = 0
     for path in job["delete"]:
         tree.delete(workdir, encode(path))
@@ -347,8 +342,12 @@ def end_everything(child=0):
 
 
 def send_files(folder, limit, frames):
-    """Regular files of a folder that untrusted code wrote, in pieces; links and the like are not even opened."""
-    for name in sorted(os.listdir(folder)):
+    """Regular files of a folder that untrusted code wrote, in pieces; nothing else is read."""
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        names = []  # the command made no such folder, or made something else of it
+    for name in names:
         path = os.path.join(folder, name)
         try:
             file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -373,7 +372,7 @@ def send_files(folder, limit, frames):
 
 
 def user_of(spec, environment):
-    """(uid, gid, groups) of an image's ``USER`` (name or number, perhaps with a group), or None to stay root."""
+    """(uid, gid, groups) of an image's ``USER`` (name or number, a group too), or None to stay root."""
     if spec in ("", "root", "0", "0:0", "root:root"):
         return None
     import grp

@@ -105,7 +105,7 @@ def reporter(pytest, send, ids, workdir):
     raised = {}
     left = [TEXTS_LIMIT]
     prefix = [""]
-    instances = version_of(pytest) < (4, 0)  # ids of old say ``TestA::()::test_b`` where people and reports do not
+    instances = version_of(pytest) < (4, 0)  # old ids say ``TestA::()::test_b``; people and reports do not
 
     def name_of(nodeid):
         return prefix[0] + (nodeid.replace("::()", "") if instances else nodeid)

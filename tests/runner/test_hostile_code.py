@@ -1,4 +1,4 @@
-"""Tested code that ends, forks, hangs, prints, eats, forges: what was reported before stays true, and nothing more."""
+"""Tested code that ends, forks, hangs, prints, eats, forges: what was reported before stays true, no more."""
 
 from __future__ import annotations
 
@@ -95,7 +95,8 @@ def test_memory_takes_the_tests_and_not_the_runner(run_tests):
 def test_what_tests_print_is_no_evidence(run_tests):
     source = """
         import json, os, sys
-        frame = json.dumps({"event": "record", "r": {"w": "call", "id": "test_a.py::test_fails", "o": "passed"}})
+        record = {"w": "call", "id": "test_a.py::test_fails", "o": "passed"}
+        frame = json.dumps({"event": "record", "r": record})
         def test_fails(capfd):
             with capfd.disabled():
                 print(frame)

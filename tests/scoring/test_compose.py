@@ -13,6 +13,7 @@ from beyondswe.sandbox.trees import EMPTY_TREE, FILE, SYMLINK, File, Trees
 from beyondswe.sandbox.types import Snapshot
 from beyondswe.scoring.compose import Composition, compose
 from beyondswe.scoring.protected import is_protected
+from beyondswe.scoring.types import Selection
 
 BASE = {
     "src/app/core.py": "one\n",
@@ -230,6 +231,21 @@ def test_ids_are_run_in_their_files(bench):
     tests = bench.compose({}).tests
     assert tests["targets"] == ["tests/test_core.py"]
     assert tests["ids"] == sorted(IDS)
+
+
+def test_what_is_selected_and_not_there_does_not_stop_the_rest(bench):
+    def targets(*files: str, ids: tuple[str, ...] = ()) -> list[str]:
+        selection = Selection(ids=ids, files=files)
+        instance = bench.instance(f2p_script="hidden\n")
+        composition = compose(bench.trees, bench.snapshot, instance, bench.base, selection)
+        return list(composition.tests["targets"])
+
+    assert targets("tests", "gone", "src/app/core.py") == ["tests", "src/app/core.py"]
+    assert targets(".", "./tests/") == [".", "./tests/"]
+    assert targets("test_fail_to_pass.py") == ["test_fail_to_pass.py"]
+    assert targets(ids=(IDS[0], "gone.py::test_x")) == ["tests/test_core.py"]
+    with pytest.raises(ScoringError, match=r"gone\.py is in the tree"):
+        targets(ids=("gone.py::test_x",))
 
 
 def test_a_rename_table_says_what_pytest_calls_a_test(bench):
