@@ -10,12 +10,15 @@ instance alone and is made once (`trusted`); a patch then costs one comparison o
 - Of the files that the reference changes one kind stays the agent's: modules of a package called ``test``
   that are no tests by name (``django/test/client.py``). Price: they could be weakened, and the hidden tests
   would use them.
+- A module that is expected for its doctests alone is source, and stays the agent's; an edit has a flag where the
+  reference makes none. Price: a doctest can be weakened.
 - A trusted path wins over whatever the patch puts in its way, link or folder.
 """
 
 from __future__ import annotations
 
 import posixpath
+import re
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -54,6 +57,7 @@ class Trusted:
     files: Mapping[bytes, Held | None]  # protected paths that are not as in the snapshot; None: not there
     exact: frozenset[bytes]  # protected by name: the hidden tests and the files of expected ids
     open: frozenset[bytes]  # would be protected by their names, but are the reference's source
+    doctested: frozenset[bytes]  # sources with expected doctests that the reference leaves alone
     configs: tuple[PytestConfig, ...]
     expected: Mapping[str, str]  # expected id -> the id that pytest gives it
     targets: tuple[str, ...]  # the files of the expected ids that are there
@@ -139,8 +143,10 @@ def overlaid(known: Trusted, changes: Iterable[Changed]) -> Overlay:
     for change in loose:
         if change.new is not None and (change.path in folders or not kept.isdisjoint(parents(change.path))):
             overlay.flags.append(f"protected_path_squatted:{quoted(change.path)}")
-        else:
-            overlay.files[change.path] = change.new
+            continue
+        overlay.files[change.path] = change.new
+        if change.path in known.doctested:
+            overlay.flags.append(f"doctested_source_edited:{quoted(change.path)}")
     return overlay
 
 
@@ -159,7 +165,9 @@ def trusted(trees: Trees, snapshot: Snapshot, instance: Instance) -> Trusted:
 def _trusted(trees: Trees, snapshot: Snapshot, instance: Instance) -> Trusted:
     expected = expected_ids(instance)
     files = list(dict.fromkeys(_encoded(file_of(name)) for name in expected.values()))
-    named = {path for path in files if inside(path)}
+    doctested = _doctested(expected.values())
+    there = {path for path in files if inside(path)}
+    named = there - doctested
     reference = snapshot.tree
     if instance.patch:
         try:
@@ -176,13 +184,14 @@ def _trusted(trees: Trees, snapshot: Snapshot, instance: Instance) -> Trusted:
     hidden = _hidden_tests(trees, instance, (with_reference, snapshot.tree))
     tree = trees.edit(with_reference, hidden)
     overlay = {change.path: change.new for change in trees.changed(snapshot.tree, tree)}
-    there = trees.entries(tree, sorted(named))
+    there.intersection_update(trees.entries(tree, sorted(there)))
     return Trusted(
         files={
             path: Held(entry, trees.read(entry.oid)) if entry else None for path, entry in overlay.items()
         },
         exact=frozenset(named.union(hidden)),
         open=frozenset(path for path in changed if is_protected(path) and path not in restored),
+        doctested=frozenset(doctested.difference(changed)),
         configs=_configs(trees, trees.edit(reference, hidden), instance),
         expected=expected,
         targets=tuple(path.decode("utf-8", "surrogateescape") for path in files if path in there),
@@ -225,6 +234,20 @@ def _created(instance: Instance) -> list[bytes]:
         return [file.path.encode() for file in PatchSet(instance.f2p_patch) if file.is_added_file]
     except (UnidiffParseError, UnicodeEncodeError):
         return []  # then git's own words on it are what the user sees
+
+
+def _doctested(ids: Iterable[str]) -> set[bytes]:
+    """Modules that are no tests by their names, and of which only doctests are expected."""
+    modules: dict[bytes, bool] = {}
+    for name in ids:
+        file, _, rest = name.partition("::")
+        stem = posixpath.basename(file).removesuffix(".py")
+        module = posixpath.basename(posixpath.dirname(file)) if stem == "__init__" else stem
+        is_doctest = "::" not in rest and bool(re.match(rf"([\w.]+\.)?{re.escape(module)}(\.[\w.]+)?$", rest))
+        path = _encoded(file)
+        if file.endswith(".py") and not is_protected(path):
+            modules[path] = modules.get(path, True) and is_doctest
+    return {path for path, only in modules.items() if only}
 
 
 def _is_source(trees: Trees, tree: str, path: bytes) -> bool:

@@ -185,6 +185,24 @@ def test_a_module_of_a_package_called_test_is_source_where_the_reference_changes
     assert flags == set()
 
 
+def test_a_module_with_expected_doctests_is_source(bench):
+    ids = (*IDS, "src/app/core.py::app.core.one", "app/__init__.py::app", "docs/x.rst::x.rst")
+    seen, flags = bench.result({"src/app/core.py": "mine\n", "app/__init__.py": "mine\n"}, fail_to_pass=ids)
+    assert seen == {**BASE, "src/app/core.py": "mine\n", "app/__init__.py": "mine\n"}
+    assert flags == {"doctested_source_edited:app/__init__.py"}  # the reference changes the other one too
+    assert bench.compose({}, fail_to_pass=ids).tests["targets"] == [
+        "tests/test_core.py",
+        "src/app/core.py",
+        "app/__init__.py",
+    ]
+
+
+def test_a_module_with_an_expected_test_is_a_test(bench):
+    ids = (*IDS, "src/app/core.py::app.core.one", "src/app/core.py::test_it")
+    _, flags = bench.result({"src/app/core.py": "mine\n"}, fail_to_pass=ids)
+    assert flags == {"protected_file_edited:src/app/core.py"}
+
+
 def test_hidden_tests_come_on_top_of_the_references_tests(bench):
     reference = bench.diff({"tests/helpers.py": "help more\n"})
     on_reference = bench.trees.edit(bench.base, files({"tests/helpers.py": "help more\n"}))
