@@ -456,4 +456,4 @@ def encode(path):
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    os._exit(main())  # all is written; taking the interpreter down in order would only cost time
