@@ -269,13 +269,11 @@ def _bootstrap(
             raise EngineError(
                 f"mmdebstrap made a root without Python from {release}; look at its package python3"
             )
-        repository, _, version = tag.partition(":")
         marks = labels(role="root", origin=str(release), python=python)
         changes = [f"LABEL {json.dumps(key)}={json.dumps(value)}" for key, value in marks.items()]
         try:
-            engine.api.import_image_from_file(
-                str(archive), repository=repository, tag=version, changes=changes
-            )
+            # the tag inside the name: as a parameter of its own Podman ignores it
+            engine.api.import_image_from_file(str(archive), repository=tag, changes=changes)
         except (DockerException, RequestException) as error:
             raise EngineError(
                 f"the engine at {engine.host} did not take the bootstrapped root {tag}: {error}"

@@ -83,7 +83,8 @@ def build_image(
                 custom_context=True,
                 dockerfile=_DOCKERFILE,
                 tag=tag,
-                network_mode=network,
+                # Podman has its own word for "none"; given Docker's, it builds in the host's network
+                network_mode="NetworkDisabled" if network == "none" and engine.is_podman else network,
                 buildargs={**(host.proxies() if network != "none" else {}), **(buildargs or {})},
                 rm=True,
                 forcerm=True,

@@ -157,9 +157,10 @@ class Engine:
         import resource
 
         limits = []
+        # what counts are the limits of the engine's own process, which cannot be asked
         for name, kind, most in (
             ("nofile", resource.RLIMIT_NOFILE, 1 << 20),
-            ("nproc", resource.RLIMIT_NPROC, 1 << 22),
+            ("nproc", resource.RLIMIT_NPROC, 1 << 15),
         ):
             hard = resource.getrlimit(kind)[1]
             hard = most if hard == resource.RLIM_INFINITY else min(hard, most)

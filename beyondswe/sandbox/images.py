@@ -95,7 +95,7 @@ def ensure_image(
     digests = [str(digest) for digest in found.get("RepoDigests") or ()]
     return ImageInfo(
         id=str(found["Id"]),
-        digest=_digest_for(ref, digests),
+        digest="" if ref.startswith(LOCAL_PREFIX) else _digest_for(ref, digests),
         platform=_platform_of(found),
         size=int(found["Size"]),
         pulled=pulled,
