@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from beyondswe.sandbox.engine import Engine
 
 STDOUT, STDERR = 1, 2
+_HEADERS = {"Accept-Encoding": "identity"}
+"""Else Docker compresses archives, at a tenth of the speed."""
 
 
 class EngineRefused(EngineError):
@@ -58,7 +60,7 @@ def call(
     url = f"{api.base_url}/v{api.api_version}{path}"
     try:
         response: requests.Response = api.request(
-            method, url, params=params, json=json, data=data, timeout=timeout, stream=stream
+            method, url, params=params, json=json, data=data, timeout=timeout, stream=stream, headers=_HEADERS
         )
     except requests.exceptions.RequestException as error:
         raise EngineSilent(

@@ -32,7 +32,7 @@ def image(engine: Engine, base_image: str) -> Iterator[str]:
         printf x > "$(printf 'odd-\\377')"; touch -d 2020-01-01T00:00:00 pkg/one.txt
     """
     container = engine.api.create_container(
-        base_image, entrypoint=["sh", "-c", script], host_config={"NetworkMode": "none"}
+        base_image, entrypoint=["sh", "-c", script], host_config={"NetworkMode": "none", "Ulimits": engine.ulimits()}
     )["Id"]
     engine.api.start(container)
     assert engine.api.wait(container)["StatusCode"] == 0
@@ -342,7 +342,7 @@ def test_names_that_are_not_utf8_make_their_folder_one_to_be_read(sandbox: Docke
 
 
 def test_a_volume_is_a_folder_to_be_read(engine: Engine, image: str) -> None:
-    container = engine.api.create_container(image, command=["true"], host_config={"NetworkMode": "none"})[
+    container = engine.api.create_container(image, command=["true"], host_config={"NetworkMode": "none", "Ulimits": engine.ulimits()})[
         "Id"
     ]
     with_volume = engine.api.commit(container, changes=[f"VOLUME {WORKDIR}/data"])["Id"]

@@ -44,7 +44,7 @@ def images(engine: Engine, base_image: str) -> Iterator[dict[str, str]]:
         container = engine.api.create_container(
             base_image,
             entrypoint=["sh", "-c", script],
-            host_config={"NetworkMode": "none"},
+            host_config={"NetworkMode": "none", "Ulimits": engine.ulimits()},
             labels={"io.beyondswe.run": "of-an-earlier-life"},
         )["Id"]
         engine.api.start(container)
@@ -257,7 +257,7 @@ def test_a_wrong_base_commit_or_image_is_said(engine: Engine, images: dict[str, 
 
 def test_a_workdir_in_a_volume_is_refused(engine: Engine, images: dict[str, str]) -> None:
     container = engine.api.create_container(
-        images["empty"], command=["true"], host_config={"NetworkMode": "none"}
+        images["empty"], command=["true"], host_config={"NetworkMode": "none", "Ulimits": engine.ulimits()}
     )["Id"]
     with_volume = engine.api.commit(container, changes=["VOLUME /srv"])["Id"]
     engine.api.remove_container(container)
