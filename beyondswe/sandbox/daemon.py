@@ -14,7 +14,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,10 +69,12 @@ def start_daemon(paths: DaemonPaths, *, say: Say, deadline: float = 90.0) -> Non
     _wait_for(paths.socket, "dockerd", paths.log, process, deadline)
 
 
-def start_podman(path: Path, log: Path, *, say: Say, deadline: float = 60.0) -> None:
+def start_podman(
+    path: Path, log: Path, *, say: Say, options: Sequence[str] = (), deadline: float = 60.0
+) -> None:
     """Have Podman's service answer on its socket. Raises `EngineUnavailable` with the end of its log."""
     mount_cgroups(say=say)
-    command = ["podman", "--cgroup-manager", "cgroupfs"]
+    command = ["podman", "--cgroup-manager", "cgroupfs", *options]
     if not (_CGROUPS / "cgroup.controllers").exists() and shutil.which("runc"):
         command += ["--runtime", "runc"]  # crun refuses cgroups of version 1 beside version 2
     path.parent.mkdir(parents=True, exist_ok=True)
