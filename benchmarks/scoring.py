@@ -52,7 +52,9 @@ def ours(engine: Engine, instance: Instance, environment: Environment, limits: L
     return time.perf_counter() - begun - scored.timings["tests"] - scored.timings.get("controls", 0.0)
 
 
-def swebench(engine: Engine, instance: Instance, environment: Environment, python: str) -> Callable[[], float]:
+def swebench(
+    engine: Engine, instance: Instance, environment: Environment, python: str
+) -> Callable[[], float]:
     """A function that runs `run_evaluation` on the instance and gives its seconds per instance without the tests."""
     # It works in /testbed, and wants the hidden tests applied by a script of the row.
     image = build_image(
@@ -120,7 +122,9 @@ def swebench(engine: Engine, instance: Instance, environment: Environment, pytho
 
 def start_up(python: str) -> float:
     begun = time.perf_counter()
-    subprocess.run([python, "-m", "swebench.harness.run_evaluation", "--help"], check=True, capture_output=True)
+    subprocess.run(
+        [python, "-m", "swebench.harness.run_evaluation", "--help"], check=True, capture_output=True
+    )
     return time.perf_counter() - begun
 
 
@@ -141,7 +145,9 @@ def pytest_seconds(engine: Engine, environment: Environment, instance: Instance,
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     options.add_argument("--rounds", type=int, default=15)
     options.add_argument("--swebench", metavar="PYTHON")
     given = options.parse_args()
