@@ -22,7 +22,10 @@ from beyondswe.instances import write_instances
 from beyondswe.sandbox.engine import Engine
 
 TEST = "import time\n\n\ndef test_second():\n    time.sleep(1)\n    import solved\n"
-PATCH = "diff --git a/solved.py b/solved.py\nnew file mode 100644\n--- /dev/null\n+++ b/solved.py\n@@ -0,0 +1 @@\n+DONE = True\n"
+PATCH = (
+    "diff --git a/solved.py b/solved.py\nnew file mode 100644\n"
+    "--- /dev/null\n+++ b/solved.py\n@@ -0,0 +1 @@\n+DONE = True\n"
+)
 
 
 def dataset(folder: Path) -> Path:

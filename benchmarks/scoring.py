@@ -2,10 +2,10 @@
 
     python benchmarks/scoring.py [--rounds 15] [--swebench PYTHON]
 
-Overhead is the time of scoring less the time of the tests themselves (interpreter, pytest, suite), with the container
-removed. The floor is create, start, wait, remove of a container of the same image, network none, a command as process 1,
-by the engine's API. PYTHON is the interpreter of an environment with swebench 5.0.2; each of its rounds takes 20 seconds
-as shipped, most of it a stop that waits.
+Overhead is the time of scoring less the time of the tests themselves (interpreter, pytest, suite), with the
+container removed. The floor is create, start, wait, remove of a container of the same image, network none, a
+command as process 1, by the engine's API. PYTHON is the interpreter of an environment with swebench 5.0.2;
+each of its rounds takes 20 seconds as shipped, most of it a stop that waits.
 """
 
 from __future__ import annotations
@@ -60,7 +60,10 @@ def swebench(
     image = build_image(
         engine,
         context={"hidden.patch": instance.f2p_patch.encode()},
-        dockerfile=f"FROM {environment.image}\nCOPY hidden.patch /hidden.patch\nRUN ln -s {instance.workdir} /testbed\n",
+        dockerfile=(
+            f"FROM {environment.image}\nCOPY hidden.patch /hidden.patch\n"
+            f"RUN ln -s {instance.workdir} /testbed\n"
+        ),
         tag="beyondswe-benchmark/swebench:latest",
         network="none",
     )
