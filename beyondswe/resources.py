@@ -28,7 +28,11 @@ def cache_dir(*parts: str) -> Path:
     ``BEYONDSWE_CACHE`` names it; else ``$XDG_CACHE_HOME/beyondswe``; else ``~/.cache/beyondswe``.
     """
     named = os.environ.get("BEYONDSWE_CACHE")
-    base = Path(named) if named else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "beyondswe"
+    base = (
+        Path(named)
+        if named
+        else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "beyondswe"
+    )
     path = base.joinpath(*parts)
     path.mkdir(parents=True, exist_ok=True)
     return path

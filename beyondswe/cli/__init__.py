@@ -10,7 +10,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     # name: (module, what it does; shown by --help without importing the module)
     "eval": ("beyondswe.cli.eval", "Run an agent on a dataset and score its patches."),
     "score": ("beyondswe.cli.score", "Score patches made elsewhere (SWE-bench prediction rows)."),
-    "verify": ("beyondswe.cli.verify", "Find by running which tests fail before and pass after the reference change."),
+    "verify": (
+        "beyondswe.cli.verify",
+        "Find by running which tests fail before and pass after the reference change.",
+    ),
     "dataset": ("beyondswe.cli.dataset", "List, show, count, check and prefetch datasets."),
     "report": ("beyondswe.cli.report", "Show the results of runs."),
     "runs": ("beyondswe.cli.runs", "List and remove runs."),

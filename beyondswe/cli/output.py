@@ -12,7 +12,12 @@ import click
 if TYPE_CHECKING:
     from rich.console import Console
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document on standard output and nothing else there.")
+json_option = click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print one JSON document on standard output and nothing else there.",
+)
 
 
 @cache
