@@ -20,25 +20,9 @@ from typing import Any
 from beyondswe.errors import DataError
 from beyondswe.instances.model import Family
 from beyondswe.runs.folder import RunFolder
+from beyondswe.scoring.flags import flag_name, is_suspicious
 from beyondswe.scoring.types import Status
 
-INFORMATIVE_FLAGS = frozenset(
-    {
-        "collection_errors",
-        "ended_early",
-        "install_failed",
-        "network_open",
-        "no_prediction",
-        "not_installed",
-        "out_of_memory",
-        "pytest_broke",
-        "pytest_exit",
-        "unverified",
-    }
-)
-"""Flags that say how a score was made or why tests failed. Any other flag, also one that is not known here,
-marks an attempt as suspicious, and `strict` counts it as unresolved.
-"""
 PHASES = ("setup", "agent", "extract", "score")
 ALMOST = 0.9  # pass rate from which a Doc2Repo instance is almost correct
 _Z = 1.959963984540054  # 97.5 % point of the normal distribution
@@ -99,7 +83,7 @@ class _Tally:
             if family is Family.DOC2REPO
             else float(bool(row.get("resolved")))
         )
-        if status is Status.TAMPERED or (strict and any(map(suspicious, flags))):
+        if status is Status.TAMPERED or (strict and any(map(is_suspicious, flags))):
             value = 0.0
         instance = self.families.setdefault(family, {}).setdefault(row["instance_id"], _Instance())
         if status is Status.INFRASTRUCTURE_ERROR:
@@ -117,15 +101,6 @@ class _Tally:
         self.tool_calls.update(usage.get("tool_calls") or {})
         for phase in PHASES:
             self.timings[phase] += (row.get("timings") or {}).get(phase, 0.0)
-
-
-def flag_name(flag: str) -> str:
-    """A flag without what it is about: ``edited_tests: tests/test_a.py`` is counted as ``edited_tests``."""
-    return flag.partition(":")[0].strip()
-
-
-def suspicious(flag: str) -> bool:
-    return flag_name(flag) not in INFORMATIVE_FLAGS
 
 
 def read_results(path: Path) -> Iterator[dict[str, Any]]:

@@ -11,8 +11,9 @@ instance alone and is made once (`trusted`); a patch then costs one comparison o
   that are no tests by name (``django/test/client.py``). Price: they could be weakened, and the hidden tests
   would use them.
 - A module that is expected for its doctests alone is source, and stays the agent's; an edit has a flag where the
-  reference makes none. Price: a doctest can be weakened.
-- A trusted path wins over whatever the patch puts in its way, link or folder.
+  a doctest is changed. Price: a doctest can be weakened.
+- A trusted path wins over whatever the patch puts in its way, link or folder, or a module of its name in another
+  form.
 """
 
 from __future__ import annotations
@@ -20,25 +21,35 @@ from __future__ import annotations
 import posixpath
 import re
 import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from beyondswe.errors import ScoringError
 from beyondswe.instances.model import Instance
 from beyondswe.sandbox.paths import inside, parents, quoted
-from beyondswe.sandbox.trees import FILE, Changed, Entry, File, Trees
+from beyondswe.sandbox.trees import FILE, SYMLINK, Changed, Entry, File, Trees
 from beyondswe.sandbox.types import Snapshot
+from beyondswe.scoring import suspicion
 from beyondswe.scoring.job import Write
 from beyondswe.scoring.patches import PatchRejected, apply_patch
-from beyondswe.scoring.protected import is_loaded_by_pytest, is_loaded_by_python, is_protected, is_test_file
+from beyondswe.scoring.protected import (
+    in_test_folder,
+    is_loaded_by_pytest,
+    is_loaded_by_python,
+    is_protected,
+    is_test_file,
+)
 from beyondswe.scoring.pytest_config import PytestConfig, configurations, filtered_addopts
+from beyondswe.scoring.shadows import Module, brought_by, is_taken, modules_of, names_of_target
 from beyondswe.scoring.types import Selection
 
 SCRIPT = b"test_fail_to_pass.py"
 """Where the text of ``f2p_script`` goes."""
 
+_A_TEST = re.compile(rb"^\s*(async\s+)?def test|^\s*class \w*Test|\bunittest\b|>>> ", re.MULTILINE)
 _FLAGS_SHOWN = 20
+_LOOKED_AT = 256 << 10  # bytes of a source file that is read for comparison
 _KNOWN_LIMIT = 64  # instances whose trusted part is kept in memory
 _known: dict[tuple[str, str, str], Trusted] = {}
 
@@ -58,12 +69,24 @@ class Trusted:
     exact: frozenset[bytes]  # protected by name: the hidden tests and the files of expected ids
     open: frozenset[bytes]  # would be protected by their names, but are the reference's source
     doctested: frozenset[bytes]  # sources with expected doctests that the reference leaves alone
+    environments: frozenset[bytes]  # virtual environments of the image that lie in the tree
+    modules: frozenset[Module]  # what can be imported without a patch, or with the reference's
+    held: frozenset[Module]  # of these, the protected ones
+    names: frozenset[bytes]  # see `names_of_target`
     configs: tuple[PytestConfig, ...]
+    base_configs: tuple[PytestConfig, ...]  # those of the snapshot
+    values: Mapping[str, tuple[object, ...]]  # what each test that fails before compares with
+    literals: tuple[object, ...]  # what the reference adds to the source
+    marks: frozenset[str]  # what of `suspicion.marks` the reference has
     expected: Mapping[str, str]  # expected id -> the id that pytest gives it
     targets: tuple[str, ...]  # the files of the expected ids that are there
 
     def protects(self, path: bytes) -> bool:
-        return path in self.exact or (path not in self.open and is_protected(path))
+        if path in self.exact:
+            return True
+        if self.environments and not self.environments.isdisjoint(parents(path)):
+            return True
+        return path not in self.open and is_protected(path)
 
 
 @dataclass(frozen=True)
@@ -84,6 +107,7 @@ class Overlay:
 
     files: dict[bytes, Entry | Held | None] = field(default_factory=dict)
     flags: list[str] = field(default_factory=list)
+    added: set[Module] = field(default_factory=set)  # modules that nobody but the patch has
 
 
 def compose(
@@ -113,7 +137,11 @@ def compose(
             raise ScoringError(
                 f"instance {instance.instance_id}: none of {', '.join(wished[:5])} is in the tree"
             )
-    task, copies = child_task(known.configs, targets, ids or None, roots=[instance.workdir])
+    task, copies = child_task(
+        known.configs, targets, ids or None, roots=[instance.workdir], added=overlay.added
+    )
+    overlay.flags += _config_flags(trees, tree, known, overlay)
+    overlay.flags += source_flags(trees, snapshot, known, overlay)
     return Composition(
         delete=tuple(sorted(path for path, content in overlay.files.items() if content is None)),
         write=(*writes(trees, overlay.files), *copies),
@@ -144,10 +172,70 @@ def overlaid(known: Trusted, changes: Iterable[Changed]) -> Overlay:
         if change.new is not None and (change.path in folders or not kept.isdisjoint(parents(change.path))):
             overlay.flags.append(f"protected_path_squatted:{quoted(change.path)}")
             continue
+        if change.new is not None:
+            brought = brought_by(change)
+            if not known.held.isdisjoint(brought):
+                overlay.flags.append(f"protected_path_squatted:{quoted(change.path)}")
+                continue
+            new = [module for module in brought if module not in known.modules]
+            if any(is_taken(module) and module[1] not in known.names for module in new):
+                overlay.flags.append(f"import_shadow_dropped:{quoted(change.path)}")
+                continue
+            overlay.added.update(module for module in new if module[1].lower() not in known.names)
         overlay.files[change.path] = change.new
-        if change.path in known.doctested:
-            overlay.flags.append(f"doctested_source_edited:{quoted(change.path)}")
     return overlay
+
+
+def _config_flags(trees: Trees, tree: str, known: Trusted, overlay: Overlay) -> Iterator[str]:
+    """The files whose section for pytest the patch changes, which the tests do not run under."""
+    changed = [path for path in (b"pyproject.toml", b"tox.ini", b"setup.cfg") if path in overlay.files]
+    if changed:
+        try:
+            configs = tuple(configurations(_reader(trees, tree)))
+        except ValueError:
+            configs = ()
+        used = {*known.configs, *known.base_configs}
+        if not used.issuperset(configs):
+            names = {config.name for config in set(configs) - used}
+            yield from (
+                f"pytest_config_not_used:{quoted(path)}"
+                for path in changed
+                if not names or {path.decode(), path.decode().replace(".", "-") + ".ini"} & names
+            )
+
+
+def source_flags(trees: Trees, snapshot: Snapshot, known: Trusted, overlay: Overlay) -> Iterator[str]:
+    """What is suspicious in the source that the patch leaves behind, see `suspicion`."""
+    looked_at = {
+        path: content
+        for path, content in overlay.files.items()
+        if isinstance(content, Entry) and content.mode != SYMLINK and path.endswith((b".py", b".so", b".pyd"))
+    }
+    before = trees.entries(snapshot.tree, list(looked_at))
+    changed = {
+        path: (trees.read(before[path].oid) if path in before else None, trees.read(content.oid))
+        for path, content in looked_at.items()
+    }
+    for path in known.doctested.intersection(changed):
+        if suspicion.doctests_of(changed[path][0] or b"") - suspicion.doctests_of(changed[path][1]):
+            yield f"doctests_changed:{quoted(path)}"
+    if marks := suspicion.suspicious_marks(changed, known.marks):
+        everywhere = _marks_of(trees, snapshot)
+        for path, mark in marks:
+            if mark not in everywhere:
+                yield f"suspicious_source:{quoted(path)}:{mark}"
+    if found := suspicion.holds_expected_values(changed, known.values, known.literals):
+        yield f"suspicious_source:{quoted(found)}:expected_values"
+
+
+def _marks_of(trees: Trees, snapshot: Snapshot) -> frozenset[str]:
+    """What of `suspicion.marks` the source has already, wherever; read only where something is suspicious."""
+    sizes = trees.sizes(snapshot.tree)
+    found: set[str] = set()
+    for path, entry in trees.entries(snapshot.tree).items():
+        if path.endswith(b".py") and not is_protected(path) and sizes.get(path, 0) <= _LOOKED_AT:
+            found |= suspicion.marks(trees.read(entry.oid))
+    return frozenset(found)
 
 
 def trusted(trees: Trees, snapshot: Snapshot, instance: Instance) -> Trusted:
@@ -180,19 +268,47 @@ def _trusted(trees: Trees, snapshot: Snapshot, instance: Instance) -> Trusted:
         for path, entry in changed.items()
         if path in named or (is_protected(path) and not _is_source(trees, reference, path))
     }
+    if len(restored) == len(changed):
+        # A reference changes some source: where all of it looks like tests, the target lies in such a folder.
+        restored = {
+            path: entry for path, entry in restored.items() if path in named or not _may_be_source(path)
+        }
     with_reference = trees.edit(snapshot.tree, restored)
     hidden = _hidden_tests(trees, instance, (with_reference, snapshot.tree))
     tree = trees.edit(with_reference, hidden)
     overlay = {change.path: change.new for change in trees.changed(snapshot.tree, tree)}
     there.intersection_update(trees.entries(tree, sorted(there)))
+    open_ = frozenset(path for path in changed if is_protected(path) and path not in restored)
+    exact = frozenset(named.union(hidden))
+    before = trees.entries(snapshot.tree)
+    source = {
+        path: trees.read(entry.oid) for path, entry in changed.items() if entry and path not in restored
+    }
+    old = {path: trees.read(before[path].oid) for path in source if path in before}
+    test_texts = {path: trees.read(entry.oid) for path, entry in trees.entries(tree, list(there)).items()}
+    paths = {*before, *(path for path, entry in {**changed, **overlay}.items() if entry)}
     return Trusted(
         files={
             path: Held(entry, trees.read(entry.oid)) if entry else None for path, entry in overlay.items()
         },
-        exact=frozenset(named.union(hidden)),
-        open=frozenset(path for path in changed if is_protected(path) and path not in restored),
+        exact=exact,
+        open=open_,
         doctested=frozenset(doctested.difference(changed)),
+        environments=frozenset(path.rpartition(b"/")[0] for path in before if path.endswith(b"/pyvenv.cfg")),
+        modules=modules_of(paths),
+        held=modules_of(
+            path for path in paths if path in exact or (path not in open_ and is_protected(path))
+        ),
+        names=names_of_target(instance),
         configs=_configs(trees, trees.edit(reference, hidden), instance),
+        base_configs=_configs(trees, snapshot.tree, instance),
+        values=_values(instance, expected, test_texts),
+        literals=tuple(
+            value
+            for path, text in source.items()
+            for value in set(suspicion.literals(text)).difference(suspicion.literals(old.get(path, b"")))
+        ),
+        marks=frozenset(mark for path, text in source.items() for mark in suspicion.marks(text)),
         expected=expected,
         targets=tuple(path.decode("utf-8", "surrogateescape") for path in files if path in there),
     )
@@ -252,30 +368,58 @@ def _doctested(ids: Iterable[str]) -> set[bytes]:
 
 def _is_source(trees: Trees, tree: str, path: bytes) -> bool:
     """A module of a package called ``test`` that is no test by its own name, such as
-    ``django/test/client.py``.
+    ``django/test/client.py``; or one outside of such folders that is named like a test and holds none, such as
+    ``app/test_runner.py``.
     """
     folders = path.split(b"/")[:-1]
-    if (
-        not path.endswith(b".py")
-        or is_test_file(path)
-        or is_loaded_by_pytest(path)
-        or is_loaded_by_python(path)
-    ):
+    if is_test_file(path) and not in_test_folder(path) and not is_loaded_by_python(path):
+        entry = trees.entries(tree, [path]).get(path)
+        return entry is not None and not _A_TEST.search(trees.read(entry.oid))
+    if not _may_be_source(path):
         return False
-    if b"tests" in folders or folders.count(b"test") != 1 or folders[0] == b"test":
+    if folders.count(b"test") != 1 or folders[0] == b"test":
         return False
     folder = b"/".join(folders[: folders.index(b"test") + 1])
     packages = [folder + b"/__init__.py", posixpath.dirname(folder) + b"/__init__.py"]
     return len(trees.entries(tree, packages)) == len(packages)
 
 
-def _configs(trees: Trees, tree: str, instance: Instance) -> tuple[PytestConfig, ...]:
+def _may_be_source(path: bytes) -> bool:
+    return (
+        path.endswith(b".py")
+        and not is_test_file(path)
+        and not is_loaded_by_pytest(path)
+        and not is_loaded_by_python(path)
+        and b"tests" not in path.split(b"/")[:-1]
+    )
+
+
+def _values(
+    instance: Instance, expected: Mapping[str, str], texts: Mapping[bytes, bytes]
+) -> dict[str, tuple[object, ...]]:
+    """The literals that each test which fails before the change compares with."""
+    by_file: dict[bytes, set[str]] = {}
+    for name in instance.fail_to_pass:
+        file, _, rest = expected[name].partition("::")
+        by_file.setdefault(_encoded(file), set()).add(rest.partition("[")[0])
+    return {
+        f"{quoted(path)}::{name}": tuple(values)
+        for path, names in by_file.items()
+        for name, values in suspicion.asserted_values(texts.get(path, b""), names).items()
+    }
+
+
+def _reader(trees: Trees, tree: str) -> Callable[[str], bytes | None]:
     def read(name: str) -> bytes | None:
         entry = trees.entries(tree, [name.encode()]).get(name.encode())
         return trees.read(entry.oid) if entry else None
 
+    return read
+
+
+def _configs(trees: Trees, tree: str, instance: Instance) -> tuple[PytestConfig, ...]:
     try:
-        return tuple(configurations(read))
+        return tuple(configurations(_reader(trees, tree)))
     except ValueError as error:
         raise _fault(instance, "the addopts of its pytest configuration cannot be split", error) from error
 
@@ -302,11 +446,13 @@ def child_task(
     options: Sequence[str] = (),
     append: Sequence[str] = (),
     commands: Sequence[str] = (),
+    added: Iterable[Module] = (),
 ) -> tuple[dict[str, Any], list[Write]]:
     """The child's task (see harness/runner/worker.py), and the copies of the configurations that it needs.
 
     ``ids`` None runs whatever the targets hold, and then the configuration's own selection counts. ``roots``
-    come first on the import path, ``append`` last; ``commands`` are folders put at the end of ``PATH``.
+    come first on the import path, ``append`` last; ``commands`` are folders put at the end of ``PATH``; ``added``
+    are modules that come last of all of their name.
     """
     stem = f".beyondswe-{secrets.token_hex(4)}-"
     named, copies = [], []
@@ -324,6 +470,7 @@ def child_task(
         "roots": list(roots),
         "append": list(append),
         "commands": list(commands),
+        "added": sorted(posixpath.join(*module).decode("utf-8", "surrogateescape") for module in added),
     }
     return task, copies
 

@@ -25,14 +25,16 @@ from beyondswe.errors import ScoringError
 from beyondswe.instances.model import Instance
 from beyondswe.sandbox.engine import Engine
 from beyondswe.sandbox.paths import parents, quoted
-from beyondswe.sandbox.trees import Entry, File, Trees
+from beyondswe.sandbox.trees import SYMLINK, Entry, File, Trees
 from beyondswe.sandbox.types import Environment, Limits
+from beyondswe.scoring import suspicion
 from beyondswe.scoring.archives import BadArchive, read_zip
 from beyondswe.scoring.compose import Composition, Held, child_task, file_of, shortened, writes
 from beyondswe.scoring.evidence import Evidence
 from beyondswe.scoring.job import Job, Write, run_job
-from beyondswe.scoring.protected import is_loaded_by_pytest, is_loaded_by_python
+from beyondswe.scoring.protected import is_loaded_by_pytest, is_loaded_by_python, is_protected
 from beyondswe.scoring.pytest_config import configurations, filtered_addopts
+from beyondswe.scoring.shadows import Module, brought_by, is_taken, modules_of, names_of_target
 from beyondswe.scoring.types import Status, TestResult
 from beyondswe.scoring.verdict import Verdict, infrastructure_fault, last_line, oddities, result_of, tampering
 from beyondswe.scoring.wheels import installed
@@ -196,7 +198,7 @@ def _why_not(evidence: Evidence) -> str:
 
 
 def compose_suite(
-    trees: Trees, environment: Environment, tree: str, suite: Suite, built: Built
+    trees: Trees, environment: Environment, instance: Instance, tree: str, suite: Suite, built: Built
 ) -> Composition:
     """The generated tree less whatever stands where the suite goes or steers pytest, and the suite on top."""
     snapshot = environment.snapshot
@@ -204,7 +206,10 @@ def compose_suite(
     roots = cleared(suite, set(there))
     flags = list(built.flags)
     files: dict[bytes, Entry | Held | None] = {}
-    delete = {path for path in trees.entries(snapshot.tree) if _is_cleared(path, roots)}
+    before = trees.entries(snapshot.tree)
+    delete = {path for path in before if _is_cleared(path, roots)}
+    known, names = modules_of([*before, *suite.files]), names_of_target(instance)
+    added: set[Module] = set()
     for change in trees.changed(snapshot.tree, tree):
         if _is_cleared(change.path, roots):
             if change.path in roots and change.new is not None and change.path not in suite.files:
@@ -212,7 +217,13 @@ def compose_suite(
         elif change.new is None:
             delete.add(change.path)
         else:
+            new = [module for module in brought_by(change) if module not in known]
+            if any(is_taken(module) and module[1] not in names for module in new):
+                flags.append(f"import_shadow_dropped:{quoted(change.path)}")
+                continue
+            added.update(module for module in new if module[1].lower() not in names)
             files[change.path] = change.new
+    flags += _source_flags(trees, files)
     installed_here = bool(built.write)
     roots_on_path = [environment.workdir]
     if not installed_here:
@@ -225,6 +236,7 @@ def compose_suite(
         options=suite.options,
         append=[LIBRARY] if installed_here else [],
         commands=[COMMANDS] if installed_here else [],
+        added=added,
     )
     placed = (Write(path, file.mode, file.data) for path, file in suite.files.items())
     return Composition(
@@ -234,6 +246,21 @@ def compose_suite(
         tests=task,
         flags=tuple(shortened(flags)),
     )
+
+
+def _source_flags(trees: Trees, files: Mapping[bytes, Entry | Held | None]) -> Iterator[str]:
+    texts = {
+        path: (None, trees.read(entry.oid))
+        for path, entry in files.items()
+        if isinstance(entry, Entry)
+        and entry.mode != SYMLINK
+        and path.endswith(b".py")
+        and path != b"setup.py"
+        and not is_protected(path)
+    }
+    for path, mark in suspicion.suspicious_marks(texts, ()):
+        if mark in suspicion.ALWAYS_ODD:
+            yield f"suspicious_source:{quoted(path)}:{mark}"
 
 
 def cleared(suite: Suite, tree: Collection[bytes]) -> set[bytes]:

@@ -122,7 +122,7 @@ def _without_submodules(text: str) -> tuple[str, list[str]]:
     kept, flags = [], []
     for section in _SECTION.split(text):
         if section.startswith("diff --git ") and _SUBMODULE.search(_header(section)):
-            flags.append(f"submodule pointer ignored: {section.splitlines()[0].removeprefix('diff --git ')}")
+            flags.append(f"submodule_pointer_ignored:{section.splitlines()[0].removeprefix('diff --git ')}")
         else:
             kept.append(section)
     return "".join(kept), flags
@@ -176,7 +176,7 @@ def _outward_links(trees: Trees, changes: list[Changed]) -> Iterator[str]:
                 target.startswith(b"/")
                 or normpath(join(dirname(change.path), target)).split(b"/")[0] == b".."
             ):
-                yield f"link out of the tree: {quoted(change.path)} -> {quoted(target)}"
+                yield f"link_out_of_tree:{quoted(change.path)} -> {quoted(target)}"
 
 
 def _twins(trees: Trees, tree: str, changes: list[Changed]) -> Iterator[str]:
@@ -185,4 +185,4 @@ def _twins(trees: Trees, tree: str, changes: list[Changed]) -> Iterator[str]:
         for path in trees.entries(tree):
             twin = added.get(path.lower(), path)
             if twin != path:
-                yield f"names that differ only in case: {quoted(path)}, {quoted(twin)}"
+                yield f"case_twins:{quoted(path)}, {quoted(twin)}"

@@ -10,8 +10,10 @@ from beyondswe.scoring.pytest_config import CONFIG_FILES
 _TEST_FILE = re.compile(rb"(test_.*|.*_test)\.py")
 _TEST_FOLDERS = (b"test", b"tests")
 _CONFIG_NAMES = tuple(name.encode() for name in CONFIG_FILES)
-_IMPORT_ROOTS = (b"", b"src", b"lib")
-_STARTED_BY_PYTHON = (b"sitecustomize", b"usercustomize")
+_METADATA = (b".egg-info", b".dist-info", b".egg", b".egg-link")
+IMPORT_ROOTS = (b"", b"src", b"lib")
+STARTED_BY_PYTHON = (b"sitecustomize", b"usercustomize")
+_MODULE = re.compile(rb"(?P<name>[^.]+)(\.[\w-]+)*\.(py|pyc|pyo|pyw|so|pyd)")
 
 
 def is_test_file(path: bytes) -> bool:
@@ -30,19 +32,36 @@ def is_loaded_by_pytest(path: bytes) -> bool:
 
 
 def is_loaded_by_python(path: bytes) -> bool:
-    """What the interpreter reads by itself: start-up modules and ``.pth`` at import roots, metadata, compiled
-    code.
+    """What the interpreter, or whoever looks for plugins, reads by itself: start-up modules, ``.pth``, metadata of
+    distributions, installed packages, compiled code.
+
+    Metadata is looked for in any case of letters, and a link may stand for its folder.
     """
-    folders, name = path.split(b"/")[:-1], basename(path)
-    for count, folder in enumerate(folders):
-        if folder.endswith((b".egg-info", b".dist-info")) or folder == b"__pycache__":
-            return True
-        if folder in _STARTED_BY_PYTHON and b"/".join(folders[:count]) in _IMPORT_ROOTS:
-            return True
-    if name.endswith((b".pyc", b".egg-link")):
+    parts = path.split(b"/")
+    if b"__pycache__" in parts or any(part.lower().endswith(_METADATA) for part in parts):
         return True
-    at_root = b"/".join(folders) in _IMPORT_ROOTS
-    return at_root and (name.endswith(b".pth") or name.removesuffix(b".py") in _STARTED_BY_PYTHON)
+    if b"site-packages" in parts or b"dist-packages" in parts:
+        return True
+    if parts[-1].endswith((b".pyc", b".pyo")):
+        return True
+    at_root = parts[1:] if parts[0] in IMPORT_ROOTS else parts
+    return at_root[:1] != [] and (
+        at_root[0].split(b".")[0] in STARTED_BY_PYTHON or (len(at_root) == 1 and at_root[0].endswith(b".pth"))
+    )
+
+
+def provided_module(path: bytes) -> tuple[bytes, bytes] | None:
+    """The folder and the name of the module that a file is the whole or the beginning of: ``a/b.py`` and
+    ``a/b/__init__.py`` both are ``b`` in ``a``.
+    """
+    folder, _, name = path.rpartition(b"/")
+    match = _MODULE.fullmatch(name)
+    if match is None:
+        return None
+    if match["name"] == b"__init__":
+        folder, _, package = folder.rpartition(b"/")
+        return (folder, package) if package else None
+    return folder, match["name"]
 
 
 def is_protected(path: bytes) -> bool:

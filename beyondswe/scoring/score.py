@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from beyondswe.errors import BeyondSWEError, ScoringError
 from beyondswe.instances.model import Instance
@@ -16,6 +16,7 @@ from beyondswe.scoring.compose import Composition, compose, expected_ids
 from beyondswe.scoring.evidence import Evidence
 from beyondswe.scoring.job import Job, run_job
 from beyondswe.scoring.patches import Applied, How, PatchRejected, apply_patch
+from beyondswe.scoring.questions import Asked, ask
 from beyondswe.scoring.types import Scored, Selection, Status, TestResult, TestRun
 from beyondswe.scoring.verdict import infrastructure_fault, judge, oddities, result_of, tampering
 
@@ -49,7 +50,22 @@ def score_patch(
             if applied.tree == environment.snapshot.tree:
                 return _not_run(instance, Status.EMPTY_PATCH, "the patch changes nothing", applied.flags)
             done = _run(engine, instance, environment, trees, applied, None, limits, run_labels, begun)
-        return _scored(instance, done)
+            scored = _scored(instance, done)
+            passed = _passed(scored)
+            if scored.score > 0 and instance.verification is not None:
+                asked = ask(
+                    engine,
+                    instance,
+                    environment,
+                    trees,
+                    done.composition,
+                    done.evidence,
+                    passed,
+                    limits=limits,
+                    run_labels=run_labels,
+                )
+                scored = _questioned(scored, asked, instance) if asked else scored
+        return replace(scored, timings={**scored.timings, "total": time.perf_counter() - begun})
     except PatchRejected as error:
         return _not_run(instance, Status.PATCH_REJECTED, f"the patch does not apply: {error}")
     except BeyondSWEError as error:
@@ -119,7 +135,7 @@ def _run(
         )
         timings["build"] = time.perf_counter() - ready
         log = built.log
-        composition = doc2repo.compose_suite(trees, environment, applied.tree, suite, built)
+        composition = doc2repo.compose_suite(trees, environment, instance, applied.tree, suite, built)
     else:
         composition = compose(trees, environment.snapshot, instance, applied.tree, selection)
     job = Job(
@@ -171,6 +187,37 @@ def _scored(instance: Instance, done: _Done) -> Scored:
         records=done.evidence.frames,
         timings=done.timings,
     )
+
+
+def _passed(scored: Scored) -> list[str]:
+    results = {**scored.f2p, **scored.p2p, **scored.tests}
+    return [name for name, result in results.items() if result is TestResult.PASSED]
+
+
+def _questioned(scored: Scored, asked: Asked, instance: Instance) -> Scored:
+    """The verdict once passing tests were asked in other forms (see `questions`).
+
+    A real form that does not pass although it did is no proof of anything: it costs what it shows, an issue
+    its being resolved, a suite its share, and has a flag.
+    """
+    scored = replace(
+        scored,
+        controls=asked.controls,
+        records=(*scored.records, *asked.records),
+        timings={**scored.timings, "controls": asked.seconds},
+    )
+    if asked.tampered:
+        return replace(scored, status=Status.TAMPERED, score=0.0, error=asked.tampered)
+    if asked.contradicted:
+        share = asked.real_share if instance.is_doc2repo else 0.0
+        return replace(
+            scored,
+            status=Status.UNRESOLVED,
+            score=scored.score * share,
+            flags=(*scored.flags, "control_contradiction"),
+            error=f"tests that passed do not pass when asked again: {'; '.join(asked.contradicted[:3])}",
+        )
+    return scored
 
 
 def _tables(instance: Instance, results: dict[str, TestResult]) -> tuple[dict[str, TestResult], ...]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import subprocess
 import sys
 import tarfile
@@ -87,8 +86,11 @@ RUN cp /tmp/fixed.py tinycalc/core.py && git config user.name x && git config us
  && mkdir -p /root/.cache/pip/wheels /root/.cache/uv && rm /tmp/fixed.py
 """
 EMPTY = "FROM {base}\nRUN mkdir -p /workspace\nWORKDIR /workspace\n"
-# The prompt holds the script between two lines; the agent runs it as it stands.
-AGENT = "sed -n '/^<<<$/,/^>>>$/p' $BEYONDSWE_PROMPT_FILE | sed '1d;$d' > /tmp/script; bash /tmp/script"
+# The prompt, or the specification, holds the script between two lines; the agent runs it as it stands.
+AGENT = (
+    "sed -n '/^<<<$/,/^>>>$/p' $BEYONDSWE_PROMPT_FILE /workspace/repo_document.md 2>/dev/null | sed '1d;$d' > /tmp/script; "
+    "bash -e /tmp/script"
+)
 
 
 @dataclass(frozen=True)
@@ -175,8 +177,6 @@ class Bench:
         (plain / "reference.tar").write_bytes(_tar(reference))
         verified = self.folder / "attacks"
         verified.mkdir()
-        for name in ("suite.zip", "reference.tar"):
-            os.link(plain / name, verified / name)
         self._command("verify", "--out", str(verified / "verified.jsonl"), "--runs", "2", dataset="plain")
         lines = (verified / "verified.jsonl").read_text().splitlines()
         by_kind = {row["instance_id"].removeprefix("tinycalc_"): row for row in map(json.loads, lines)}

@@ -189,12 +189,24 @@ def test_a_module_with_expected_doctests_is_source(bench):
     ids = (*IDS, "src/app/core.py::app.core.one", "app/__init__.py::app", "docs/x.rst::x.rst")
     seen, flags = bench.result({"src/app/core.py": "mine\n", "app/__init__.py": "mine\n"}, fail_to_pass=ids)
     assert seen == {**BASE, "src/app/core.py": "mine\n", "app/__init__.py": "mine\n"}
-    assert flags == {"doctested_source_edited:app/__init__.py"}  # the reference changes the other one too
+    assert flags == set()
     assert bench.compose({}, fail_to_pass=ids).tests["targets"] == [
         "tests/test_core.py",
         "src/app/core.py",
         "app/__init__.py",
     ]
+
+
+def test_a_changed_doctest_is_flagged_where_the_reference_changes_none(bench):
+    documented = {"app/sums.py": '"""\n>>> 1 + 1\n2\n"""\n'}
+    bench.base = bench.trees.edit(bench.base, files(documented))
+    bench.snapshot = Snapshot(git_dir=bench.trees.git_dir, tree=bench.base, base_tree=bench.base)
+    ids = (*IDS, "app/sums.py::app.sums")
+    for text, flags in (
+        ('"""\n>>> 1 + 1\n2\n\n>>> 2 + 2\n4\n"""\nx = 1\n', set()),
+        ('"""\n>>> 1 + 1  # doctest: +SKIP\n3\n"""\n', {"doctests_changed:app/sums.py"}),
+    ):
+        assert bench.result({"app/sums.py": text}, fail_to_pass=ids)[1] == flags
 
 
 def test_a_module_with_an_expected_test_is_a_test(bench):
@@ -235,7 +247,12 @@ def test_pytest_gets_the_trusted_configuration_and_the_patched_file_stays(bench)
     first = composition.tests["configs"][0]
     assert first["addopts"] == ["--strict-markers"]
     assert written[first["name"]] == b"[pytest]\naddopts = -q --strict-markers\n"
-    assert composition.flags == ()
+    assert composition.flags == (
+        "pytest_config_not_used:pyproject.toml",
+        "pytest_config_not_used:setup.cfg",
+    )
+    other = bench.compose({"setup.cfg": BASE["setup.cfg"] + "[flake8]\nmax-line-length = 100\n"})
+    assert other.flags == ()
 
 
 def test_what_the_reference_changes_in_the_configuration_counts(bench):

@@ -1,0 +1,55 @@
+"""Every flag that an outcome can carry: whether it makes an attempt suspicious, and why (docs/scoring.md lists them).
+
+A flag never changes a verdict. Suspicious ones are counted by ``--strict``: such an attempt is unresolved there. The
+rule: what was dropped had no effect and honest agents do it daily (tests, a conftest, caches), so it is told and not
+held against them; what an honest change has no reason to hold, and what the evidence does not agree on, is
+suspicious.
+"""
+
+from __future__ import annotations
+
+INFORMATIVE = {
+    # what was dropped from the patch, and so had no effect
+    "protected_file_edited": "an edit of a test, a helper of tests, or pytest's configuration was left out",
+    "test_file_dropped": "a file added among the tests was left out: adding tests is good practice",
+    "autoloaded_file_dropped": "an added conftest, pytest configuration, cache or metadata was left out",
+    "pytest_config_not_used": "the patch changes pytest's section there; the tests ran under the trusted one",
+    "submodule_pointer_ignored": "a submodule's pointer has no place in a tree of files",
+    "more_flags": "so many more flags were not listed",
+    # how the score was made
+    "patch_applied": "the patch needed help: white space, or less context",
+    "case_twins": "two names differ only in case, which is nothing here and one file on other systems",
+    "network_open": "the instance's tests need the network",
+    "not_installed": "the generated package has no build file; its folder was put on the path",
+    "install_failed": "the generated package does not build; its folder was put on the path",
+    "pytest_from_tree": "the target is pytest, or a part of it",
+    "unverified": "the instance has no record of our verification",
+    "no_prediction": "nothing was submitted for the instance",
+    # why tests failed: an attempt that has one of these and resolves all the same has passed its tests
+    "collection_errors": "files could not be collected",
+    "ended_early": "the process ended before pytest did",
+    "out_of_memory": "the memory limit was reached",
+    "pytest_broke": "pytest itself broke",
+    "pytest_does_not_start": "pytest, or what it needs, is part of the tree and broken",
+    "pytest_exit": "pytest ended with a code of its own",
+}
+SUSPICIOUS = {
+    "suspicious_source": "the source reads the tests or the runner, or holds the answers (suspicion.py)",
+    "import_shadow_dropped": "an added module would have stood before pytest's or the standard library's",
+    "protected_path_squatted": "something was put where a trusted file goes, or before it on the import path",
+    "doctests_changed": "doctests that are expected to pass were changed, and the reference does not",
+    "link_out_of_tree": "a link leads out of the tree",
+    "report_contradicts_exception": "a report says passed of a phase that raised",
+    "exit_contradicts_records": "pytest's exit and its reports do not agree",
+    "too_many_records": "more was reported than a job may hold",
+}
+
+
+def flag_name(flag: str) -> str:
+    """A flag without what it is about: ``test_file_dropped:tests/test_a.py`` is counted as ``test_file_dropped``."""
+    return flag.partition(":")[0].strip()
+
+
+def is_suspicious(flag: str) -> bool:
+    """Whether a flag counts for ``--strict``; one that is not known here does."""
+    return flag_name(flag) not in INFORMATIVE
