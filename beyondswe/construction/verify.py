@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from beyondswe import __version__
+from beyondswe.construction.controls import validate
 from beyondswe.construction.judging import Findings, excluded_rate, judge_issue, judge_suite
 from beyondswe.construction.reference import reference_patch
 from beyondswe.errors import BeyondSWEError, EngineError, EngineUnavailable
@@ -176,6 +177,7 @@ class Verification:
                 "verification": record(instance, environment, findings, before, after),
             }
         )
+        verified = start(lambda: self._with_controls(verified, environment, patch, after)).result()
         return Verified(verified, findings, self._doubts(verified, environment, patch, side, start))
 
     def _selection(self, instance: Instance) -> Selection | None:
@@ -188,6 +190,23 @@ class Verification:
         if instance.f2p_script and not paths:
             paths = (".",)  # it lies in the workdir, where a configured testpaths may not look
         return Selection(files=paths)
+
+    def _with_controls(
+        self, instance: Instance, environment: Environment, patch: str, after: Sequence[TestRun]
+    ) -> Instance:
+        """The instance with the wrong forms of its tests that were seen to fail."""
+        found = validate(
+            self.engine,
+            instance,
+            environment,
+            patch,
+            seconds=after[-1].timings["tests"],
+            limits=self.limits,
+            run_labels=self.run_labels,
+        )
+        return instance.model_copy(
+            update={"verification": {**(instance.verification or {}), "controls": found}}
+        )
 
     def _doubts(
         self,

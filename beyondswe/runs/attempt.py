@@ -14,7 +14,7 @@ import traceback
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from beyondswe.agents.protocol import Agent, AgentEnd, AgentStatus, PreparedAttempt
@@ -280,6 +280,7 @@ def _finished(evidence: _Evidence) -> Finished:
         "left_out": list(patch.left_out[:LEFT_OUT_LISTED]) if patch else [],
         "environment_notes": list(environment.notes) if environment else [],
         "scoring": dict(scored.timings),
+        "controls": asdict(scored.controls) if scored.controls else None,
         "cached": evidence.cached,
     }
     agent_status = end.status if end else None

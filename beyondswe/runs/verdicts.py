@@ -19,7 +19,7 @@ from pathlib import Path
 from beyondswe import scoring
 from beyondswe.resources import cache_dir
 from beyondswe.sandbox.types import Limits
-from beyondswe.scoring.types import Scored, Status, TestResult
+from beyondswe.scoring.types import Controls, Scored, Status, TestResult
 
 _LASTING = frozenset(
     {Status.RESOLVED, Status.UNRESOLVED, Status.EMPTY_PATCH, Status.PATCH_REJECTED, Status.TAMPERED}
@@ -107,5 +107,6 @@ def _from_bytes(data: bytes) -> Scored:
     for name in ("f2p", "p2p", "tests"):
         fields[name] = {test: TestResult(result) for test, result in fields[name].items()}
     fields["status"] = Status(fields["status"])
+    fields["controls"] = Controls(**fields["controls"]) if fields["controls"] else None
     fields["flags"], fields["records"] = tuple(fields["flags"]), tuple(fields["records"])
     return Scored(**fields)

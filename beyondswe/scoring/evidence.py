@@ -5,7 +5,8 @@ from __future__ import annotations
 import base64
 import json
 from collections import defaultdict
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from beyondswe.sandbox.types import Ended
@@ -105,6 +106,30 @@ def read_evidence(ended: Ended) -> Evidence:
         files={name: bytes(data) for name, data in files.items()},
         **found,
     )
+
+
+def read_rounds(ended: Ended) -> tuple[Evidence, ...]:
+    """The evidence of each round of a job that had several; of none, what came before the first.
+
+    A round that was not begun before the container's end is not among them.
+    """
+    before, *rounds = _split(ended.stdout.splitlines(keepends=True))
+    parts = [b"".join(before + own) for own in rounds] or [b"".join(before)]
+    return tuple(read_evidence(replace(ended, stdout=part)) for part in parts)
+
+
+def _split(lines: Iterable[bytes]) -> list[list[bytes]]:
+    parts: list[list[bytes]] = [[]]
+    for line in lines:
+        if b'"round"' in line:
+            try:
+                frame = json.loads(line)
+            except ValueError:
+                frame = None  # `read_evidence` says what it thinks of it
+            if isinstance(frame, dict) and frame.get("event") == "round":
+                parts.append([])
+        parts[-1].append(line)
+    return parts
 
 
 def _record(

@@ -18,8 +18,8 @@ from beyondswe.errors import ScoringError
 from beyondswe.resources import resource
 from beyondswe.sandbox.engine import Engine
 from beyondswe.sandbox.job import run_to_end
-from beyondswe.sandbox.types import Limits
-from beyondswe.scoring.evidence import Evidence, read_evidence
+from beyondswe.sandbox.types import Ended, Limits
+from beyondswe.scoring.evidence import Evidence, read_evidence, read_rounds
 
 _RUNNER_FILES = ("supervise.py", "tree.py", "worker.py")
 _LOG_LIMIT = 256 << 10  # bytes of the head and of the tail of what tests print
@@ -49,6 +49,15 @@ class Write:
 
 
 @dataclass(frozen=True)
+class Round:
+    """The tests once more, some of their files in another form."""
+
+    write: tuple[Write, ...]  # in the workdir
+    ids: tuple[str, ...]
+    targets: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Job:
     """What one container is to do: put a change in place, then run tests or a command."""
 
@@ -58,6 +67,7 @@ class Job:
     write: tuple[Write, ...] = ()
     places: tuple[str, ...] = ()  # folders outside the workdir that files go to; made if need be
     tests: Mapping[str, Any] | None = None  # configs, targets, ids, roots, append, commands (see worker.py)
+    rounds: tuple[Round, ...] = ()  # run the tests so often, each time in a form of its own
     command: tuple[str, ...] = ()  # in place of tests; ``{python}`` is the image's interpreter
     environment: Mapping[str, str] | None = None  # more variables for the command
     collect: str = ""  # the folder whose files a command leaves for us
@@ -73,14 +83,43 @@ def run_job(
     run_labels: Mapping[str, str] | None = None,
 ) -> Evidence:
     """Run a job in a fresh container of ``image``. Raises `EngineError` when the engine fails."""
+    return read_evidence(_run(engine, image, job, limits, limits.test_timeout, network, run_labels))
+
+
+def run_rounds(
+    engine: Engine,
+    image: str,
+    job: Job,
+    *,
+    limits: Limits,
+    network: str = "none",
+    run_labels: Mapping[str, str] | None = None,
+) -> tuple[Evidence, ...]:
+    """Run a job's rounds one after the other in one fresh container; the evidence of each.
+
+    Every round may take as long as the limits give to tests.
+    """
+    timeout = limits.test_timeout * len(job.rounds)
+    return read_rounds(_run(engine, image, job, limits, timeout, network, run_labels))
+
+
+def _run(
+    engine: Engine,
+    image: str,
+    job: Job,
+    limits: Limits,
+    timeout: float,
+    network: str,
+    run_labels: Mapping[str, str] | None,
+) -> Ended:
     folder = f".beyondswe-{secrets.token_hex(6)}"
-    ended = run_to_end(
+    return run_to_end(
         engine,
         image,
         command=["/bin/sh", "-c", _START, f"/{folder}"],
         archive=archive(job, folder, limits.test_timeout),
         limits=limits,
-        timeout=limits.test_timeout,
+        timeout=timeout,
         grace=_GRACE,
         network=network,
         user="0:0",
@@ -88,7 +127,6 @@ def run_job(
         run_labels=run_labels,
         max_output=_MAX_OUTPUT,
     )
-    return read_evidence(ended)
 
 
 @cache
@@ -125,7 +163,17 @@ def archive(job: Job, folder: str, time_limit: float) -> bytes:
         order |= {"collect": job.collect, "collect_limit": _FILES_LIMIT}
     else:
         order["tests"] = dict(job.tests or {})
-    payload = b"".join(write.data for write in job.write)
+    if job.rounds:
+        order["rounds"] = [
+            {
+                "write": [[_text(write.path), write.mode, len(write.data)] for write in step.write],
+                "ids": list(step.ids),
+                "targets": list(step.targets),
+            }
+            for step in job.rounds
+        ]
+    served = (write for step in job.rounds for write in step.write)
+    payload = b"".join(write.data for write in (*job.write, *served))
     return _tar(
         folder, {**_runner(), "job.json": json.dumps(order).encode("ascii"), "payload": payload}.items()
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from beyondswe.errors import BeyondSWEError, ScoringError
 from beyondswe.instances.model import Instance
@@ -31,6 +31,16 @@ class _Done:
     suite: doc2repo.Suite | None
     log: str
     timings: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Composed:
+    """A composition and what it took to make it."""
+
+    composition: Composition
+    suite: doc2repo.Suite | None = None
+    log: str = ""
+    timings: Mapping[str, float] = field(default_factory=dict)
 
 
 def score_patch(
@@ -126,18 +136,10 @@ def _run(
     begun: float,
 ) -> _Done:
     ready = time.perf_counter()
-    suite, log = None, ""
-    timings = {"apply": ready - begun}
-    if instance.is_doc2repo:
-        suite = doc2repo.read_suite(instance)
-        built = doc2repo.build_package(
-            engine, environment, trees, applied.tree, suite, limits=limits, run_labels=run_labels
-        )
-        timings["build"] = time.perf_counter() - ready
-        log = built.log
-        composition = doc2repo.compose_suite(trees, environment, instance, applied.tree, suite, built)
-    else:
-        composition = compose(trees, environment.snapshot, instance, applied.tree, selection)
+    made = compose_job(
+        engine, instance, environment, trees, applied.tree, selection, limits=limits, run_labels=run_labels
+    )
+    composition, suite = made.composition, made.suite
     job = Job(
         workdir=environment.workdir,
         user=environment.user,
@@ -146,6 +148,7 @@ def _run(
         places=composition.places,
         tests=composition.tests,
     )
+    timings = {"apply": ready - begun, **made.timings}
     timings["compose"] = time.perf_counter() - ready - timings.get("build", 0.0)
     evidence = run_job(
         engine,
@@ -160,7 +163,31 @@ def _run(
     how = () if applied.how is How.STRICT else (f"patch_applied:{applied.how}",)
     network = ("network_open",) if instance.score_network == "open" else ()
     flags = (*how, *applied.flags, *network, *composition.flags)
-    return _Done(composition, evidence, flags, suite, log + evidence.log, timings)
+    return _Done(composition, evidence, flags, suite, made.log + evidence.log, timings)
+
+
+def compose_job(
+    engine: Engine,
+    instance: Instance,
+    environment: Environment,
+    trees: Trees,
+    tree: str,
+    selection: Selection | None,
+    *,
+    limits: Limits,
+    run_labels: Mapping[str, str] | None,
+) -> Composed:
+    """Compose the job for a tree; of Doc2Repo the package is built first."""
+    if not instance.is_doc2repo:
+        return Composed(compose(trees, environment.snapshot, instance, tree, selection))
+    begun = time.perf_counter()
+    suite = doc2repo.read_suite(instance)
+    built = doc2repo.build_package(
+        engine, environment, trees, tree, suite, limits=limits, run_labels=run_labels
+    )
+    timings = {"build": time.perf_counter() - begun}
+    composition = doc2repo.compose_suite(trees, environment, instance, tree, suite, built)
+    return Composed(composition, suite, built.log, timings)
 
 
 def _scored(instance: Instance, done: _Done) -> Scored:

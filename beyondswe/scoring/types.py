@@ -43,6 +43,16 @@ class Patch:
 
 
 @dataclass(frozen=True)
+class Controls:
+    """How passing tests were asked in real and wrong forms."""
+
+    tests: int
+    decisions: int  # tests times rounds
+    rounds: int
+    chance: float  # of guessing every answer, had none been known; 1 where a form can be told by its looks
+
+
+@dataclass(frozen=True)
 class Scored:
     """The verdict on one patch and its evidence."""
 
@@ -56,7 +66,9 @@ class Scored:
     error: str | None = None
     log: str = ""  # what the tests printed: head and tail, never parsed
     records: tuple[str, ...] = ()  # the runner's event stream, one JSON document a line
-    # seconds: apply, compose, build (Doc2Repo), create, put, start, wait, logs, total; tests: the child's own
+    controls: Controls | None = None  # None: none was asked
+    # seconds: apply, compose, build (Doc2Repo), create, put, start, wait, logs, controls, total; tests: the
+    # child's own
     timings: dict[str, float] = field(default_factory=dict)
 
     @property

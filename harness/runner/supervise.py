@@ -31,6 +31,16 @@ FAULT = 70
 LINE_LIMIT = 1 << 18  # bytes of one record
 RECORDS_LIMIT = 96 << 20  # bytes of all records: some 200,000 tests, and less than the host reads
 FORGED_LIMIT = 20  # lines that are shown; the rest is counted
+_TEMPLATE_PATIENCE = 30.0  # seconds that it may take to import pytest, start a child, end what a child left
+_NOT_STARTED = {
+    "exit_code": None,
+    "signal": None,
+    "timed_out": False,
+    "forged": 0,
+    "overflow": False,
+    "seconds": 0.0,
+    "started": None,
+}
 _PR_SET_DUMPABLE = 4
 _F_SETPIPE_SZ = 1031
 _BOOT = (
@@ -96,6 +106,7 @@ class Records:
         self.size = 0
         self.forged = 0
         self.overflow = False
+        self.first = None  # when the first record came: pytest is imported then
 
     def add(self, data):
         self.buffer += data
@@ -117,6 +128,7 @@ class Records:
         if not hmac.compare_digest(given, right):
             self._refuse("its digest is not the one that this job's key gives here", line)
             return
+        self.first = self.first or time.monotonic()
         self.before = right
         self.size += len(payload)
         if self.size > RECORDS_LIMIT:
@@ -162,38 +174,96 @@ def run(folder, frames):
         pid=os.getpid(),
     )
     workdir = os.path.realpath(encode(job["workdir"]))
-    counts = apply_change(folder, job, workdir)
+    with open(os.path.join(folder, b"payload"), "rb") as payload:
+        counts = apply_change(payload, job, workdir)
+        rounds = read_rounds(job, payload, workdir) if "rounds" in job else None
     tree.remove_all(folder)
     frames.send("applied", **counts)
 
-    key = os.urandom(32)
     environment = dict(os.environ)
     user = user_of(job["user"], environment)
+    log = HeadTail(job["log_limit"])
     if "command" in job:
-        task = None
         argv = [part.replace("{python}", sys.executable) for part in job["command"]]
         environment.update(job["environment"])
+        child = start(argv, environment, user, workdir)
+        ended = child.watch(os.urandom(32), None, log, frames, job["time_limit"])
+        if job.get("collect") and ended["exit_code"] == 0:
+            send_files(encode(job["collect"]), job["collect_limit"], frames)
+        finish(ended, log, frames)
+        return
+    task = dict(job["tests"], code=worker_code, workdir=job["workdir"])
+    # The tree may be on it: at the start of the interpreter it would come before the standard library.
+    task["pythonpath"] = environment.pop("PYTHONPATH", "")
+    # The image's taste in reporting and selecting; `addopts` of the repository is handed over filtered
+    # instead.
+    environment.pop("PYTEST_ADDOPTS", None)
+    argv = [sys.executable, "-c", _BOOT]
+    if rounds is None:
+        child = start(argv, environment, user, b"/")
+        finish(child.watch(os.urandom(32), task, log, frames, job["time_limit"]), log, frames)
     else:
-        argv = [sys.executable, "-c", _BOOT]
-        task = dict(
-            job["tests"], code=worker_code, key=binascii.hexlify(key).decode("ascii"), workdir=job["workdir"]
-        )
-        # The tree may be on it: at the start of the interpreter it would come before the standard library.
-        task["pythonpath"] = environment.pop("PYTHONPATH", "")
-        # The image's taste in reporting and selecting; `addopts` of the repository is handed over filtered
-        # instead.
-        environment.pop("PYTEST_ADDOPTS", None)
-    ended, log = supervise(
-        argv, environment, user, task, key, frames, workdir, job["time_limit"], job["log_limit"]
-    )
+        run_rounds(rounds, task, argv, environment, user, workdir, job, frames)
+
+
+def run_rounds(rounds, task, argv, environment, user, workdir, job, frames):
+    """The same tests again and again, each time from other sources, by children of one prepared process."""
+    template = None
+    clock = int(time.time())
+    for number, (served, ids, targets) in enumerate(rounds):
+        frames.send("round", number=number)
+        log = HeadTail(job["log_limit"])
+        try:
+            for path, mode, data, owner in served:
+                tree.forget_compiled(workdir, path)
+                # Files of two rounds differ in time, so that nothing compiled is taken for current; within a
+                # round all are alike.
+                tree.write(workdir, path, mode, data, owner, clock + 2 * number)
+            child = template and template.child()
+            if child is None:
+                end_everything()
+                template = Template(argv, environment, user, task, len(rounds) - number)
+                child = template.child()
+            if child is None:
+                raise OSError("the prepared process starts no child")
+        except (OSError, tree.Refused) as error:
+            if number == 0:
+                raise
+            # Tested code has run here, as root perhaps: what it broke is no fault of the machine.
+            log.add(("%s: %s" % (type(error).__name__, error)).encode("utf-8", "replace"))
+            finish(dict(_NOT_STARTED), log, frames)
+            continue
+        mine = dict(task, ids=ids, targets=targets)
+        ended = child.watch(os.urandom(32), mine, log, frames, job["time_limit"], keep=template)
+        if template.gone:
+            template = None
+        finish(ended, log, frames)
+    end_everything()
+
+
+def finish(ended, log, frames):
+    """Say how a child ended."""
     ended.update(log.fields())
     ended["oom_kills"] = memory_kills()
-    if job.get("collect") and ended["exit_code"] == 0:
-        send_files(encode(job["collect"]), job["collect_limit"], frames)
     frames.send("end", **ended)
 
 
-def apply_change(folder, job, workdir):
+def read_rounds(job, payload, workdir):
+    """The rounds of a job, taken into this process's memory: no source lies on disk before its round."""
+    owner = os.stat(workdir)
+    rounds = []
+    for step in job["rounds"]:
+        served = []
+        for path, mode, size in step["write"]:
+            data = payload.read(size)
+            if len(data) != size:
+                raise tree.Refused("the payload ends before %r" % (path,))
+            served.append((encode(path), int(mode, 8), data, (owner.st_uid, owner.st_gid)))
+        rounds.append((served, step["ids"], step["targets"]))
+    return rounds
+
+
+def apply_change(payload, job, workdir):
     """Deletions, then files, each in the folder of its number: 0 is the workdir, then come ``places``."""
     deleted = 0
     for path in job["delete"]:
@@ -204,82 +274,181 @@ def apply_change(folder, job, workdir):
         os.makedirs(place, mode=0o755, exist_ok=True)
         found = os.stat(place)
         owners.append((place, (found.st_uid, found.st_gid)))
-    with open(os.path.join(folder, b"payload"), "rb") as payload:
-        for place, path, mode, size in job["write"]:
-            data = payload.read(size)
-            if len(data) != size:
-                raise tree.Refused("the payload ends before %r" % (path,))
-            if mode == "script":  # as an installer does: the interpreter's path becomes known here
-                mode, data = 0o100755, data.replace(b"#!python", b"#!" + os.fsencode(sys.executable), 1)
-            else:
-                mode = int(mode, 8)
-            root, owner = owners[place]
-            tree.write(root, encode(path), mode, data, owner)
+    for place, path, mode, size in job["write"]:
+        data = payload.read(size)
+        if len(data) != size:
+            raise tree.Refused("the payload ends before %r" % (path,))
+        if mode == "script":  # as an installer does: the interpreter's path becomes known here
+            mode, data = 0o100755, data.replace(b"#!python", b"#!" + os.fsencode(sys.executable), 1)
+        else:
+            mode = int(mode, 8)
+        root, owner = owners[place]
+        tree.write(root, encode(path), mode, data, owner)
     return {"deleted": deleted, "written": len(job["write"])}
 
 
-def supervise(argv, environment, user, task, key, frames, workdir, time_limit, log_limit):
-    """Run the child to its end or to the time limit; then nothing but this process is left."""
-    records_out, records_in = os.pipe()
-    log_out, log_in = os.pipe()
-    task_out, task_in = os.pipe()
-    wake_out, wake_in = os.pipe()
-    for descriptor in (records_out, log_out, wake_out, wake_in):
-        os.set_blocking(descriptor, False)
-    for descriptor in (records_out, log_out):
-        widen(descriptor)
-    signal.signal(signal.SIGCHLD, lambda number, frame: None)
-    signal.set_wakeup_fd(wake_in)
+class Child(object):
+    """One process that runs tests or a command, and what comes from it."""
 
-    begun = time.monotonic()
-    child = os.fork()
-    if child == 0:
-        become(argv, environment, user, records_in, log_in, task_out, workdir if task is None else b"/")
+    def __init__(self, pid, task_in, records_out, log_out, wake_out):
+        self.pid, self.task_in, self.records_out = pid, task_in, records_out
+        self.log_out, self.wake_out = log_out, wake_out
+        self.begun = time.monotonic()
+
+    def watch(self, key, task, log, frames, time_limit, keep=None):
+        """Hand over the task, see the child to its end or to the time limit; then nothing but this process
+        (and ``keep``) is left.
+        """
+        if task is not None:
+            task = dict(task, key=binascii.hexlify(key).decode("ascii"))
+            try:
+                write_all(self.task_in, json.dumps(task).encode("ascii"))
+            except BrokenPipeError:  # the child is dead already; how, is found below
+                pass
+        os.close(self.task_in)
+        records = Records(key, frames)
+        takers = {self.log_out: log.add, self.records_out: records.add}
+        poll = select.poll()
+        for descriptor in (self.log_out, self.records_out, self.wake_out):
+            poll.register(descriptor, select.POLLIN)
+        status = reap(self.pid)
+        timed_out = False
+        while status is None and not records.overflow:
+            left = self.begun + time_limit - time.monotonic()
+            if left <= 0:
+                timed_out = True
+                break
+            for descriptor, _ in poll.poll(min(left, 3600.0) * 1000 + 1):
+                if descriptor == self.wake_out:
+                    read_some(self.wake_out)
+                    status = reap(self.pid)
+                elif not take(descriptor, takers[descriptor]):
+                    poll.unregister(descriptor)  # its last writer is gone
+        seconds = time.monotonic() - self.begun
+        last = keep.alone(self.pid) if keep else end_everything(self.pid)
+        status = last if status is None else status
+        for descriptor, taker in takers.items():
+            for data in iter(lambda descriptor=descriptor: read_some(descriptor) or b"", b""):
+                taker(data)
+        os.close(self.records_out)
+        return {
+            "exit_code": os.WEXITSTATUS(status) if status is not None and os.WIFEXITED(status) else None,
+            "signal": os.WTERMSIG(status) if status is not None and os.WIFSIGNALED(status) else None,
+            "timed_out": timed_out,
+            "forged": records.forged,
+            "overflow": records.overflow,
+            "seconds": round(seconds, 4),
+            "started": round(records.first - self.begun, 4) if records.first else None,
+        }
+
+
+class Template(object):
+    """A process that has imported pytest, and nothing of the tree, and forks a child a round.
+
+    Tested code runs as the same user and may do to it what it likes; then a round fails, or later ones learn
+    what they could have read in a file too.
+    """
+
+    def __init__(self, argv, environment, user, task, rounds):
+        self.gone = False
+        self.log_out, log_in = readable()
+        self.wake_out = notice_ends()
+        self.rounds = []
+        go_out, self.go_in = os.pipe()
+        self.pids_out, pids_in = os.pipe()
+        task_out, task_in = os.pipe()
+        given = {1: log_in, 2: log_in, 4: task_out, 5: go_out, 6: pids_in}
+        for number in range(rounds):
+            records_out, records_in = readable()
+            mine_out, mine_in = os.pipe()
+            self.rounds.append((records_out, mine_in))
+            given[7 + 2 * number] = records_in
+            given[8 + 2 * number] = mine_out
+        self.pid = spawn(argv, environment, user, given, b"/")
+        for descriptor in set(given.values()):
+            os.close(descriptor)
+        try:
+            code = {"code": task["code"], "workdir": task["workdir"], "template": rounds}
+            write_all(task_in, json.dumps(code).encode("ascii"))
+        except BrokenPipeError:
+            pass  # the first round finds it dead
+        os.close(task_in)
+
+    def child(self):
+        """A fresh child that waits for its task; None: this process is of no use any more."""
+        records_out, task_in = self.rounds.pop(0)
+        try:
+            os.write(self.go_in, b"1")
+        except BrokenPipeError:
+            return None
+        ready, _, _ = select.select([self.pids_out], [], [], _TEMPLATE_PATIENCE)
+        word = os.read(self.pids_out, 64) if ready else b""
+        if not word.endswith(b"\n"):
+            return None
+        return Child(int(word), task_in, records_out, self.log_out, self.wake_out)
+
+    def alone(self, child):
+        """End all processes but this one and the template; the child's status if it was still there."""
+        status = None
+        deadline = time.monotonic() + _TEMPLATE_PATIENCE
+        while time.monotonic() < deadline:
+            others = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+            others = [pid for pid in others if pid not in (1, self.pid)]
+            if not others:
+                return status
+            for pid in others:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+            time.sleep(0.0005)  # to die takes a moment
+            found = reap(child)
+            status = found if status is None else status
+        self.gone = True  # they multiply faster than they are ended one by one
+        found = end_everything(child)
+        return found if status is None else status
+
+
+def start(argv, environment, user, folder):
+    """A child that is a program of its own."""
+    log_out, log_in = readable()
+    records_out, records_in = readable()
+    task_out, task_in = os.pipe()
+    wake_out = notice_ends()
+    given = {1: log_in, 2: log_in, 3: records_in, 4: task_out}
+    child = Child(spawn(argv, environment, user, given, folder), task_in, records_out, log_out, wake_out)
     for descriptor in (records_in, log_in, task_out):
         os.close(descriptor)
-    try:
-        if task is not None:
-            write_all(task_in, json.dumps(task).encode("ascii"))
-    except BrokenPipeError:  # the child is dead already; how, is found below
-        pass
-    os.close(task_in)
-
-    log = HeadTail(log_limit)
-    records = Records(key, frames)
-    takers = {log_out: log.add, records_out: records.add}
-    poll = select.poll()
-    for descriptor in (log_out, records_out, wake_out):
-        poll.register(descriptor, select.POLLIN)
-    status = None
-    timed_out = False
-    while status is None and not records.overflow:
-        left = begun + time_limit - time.monotonic()
-        if left <= 0:
-            timed_out = True
-            break
-        for descriptor, _ in poll.poll(min(left, 3600.0) * 1000 + 1):
-            if descriptor == wake_out:
-                read_some(wake_out)
-                status = reap(child)
-            elif not take(descriptor, takers[descriptor]):
-                poll.unregister(descriptor)  # its last writer is gone
-    seconds = time.monotonic() - begun
-    last = end_everything(child)
-    status = last if status is None else status
-    for descriptor, taker in takers.items():
-        for data in iter(lambda descriptor=descriptor: read_some(descriptor) or b"", b""):
-            taker(data)
-    return {
-        "exit_code": os.WEXITSTATUS(status) if status is not None and os.WIFEXITED(status) else None,
-        "signal": os.WTERMSIG(status) if status is not None and os.WIFSIGNALED(status) else None,
-        "timed_out": timed_out,
-        "forged": records.forged,
-        "overflow": records.overflow,
-        "seconds": round(seconds, 4),
-    }, log
+    return child
 
 
-def become(argv, environment, user, records_in, log_in, task_out, folder):
+def readable():
+    """A wide pipe that is read without waiting."""
+    out, into = os.pipe()
+    os.set_blocking(out, False)
+    widen(out)
+    return out, into
+
+
+def notice_ends():
+    """A descriptor that can be read when a child has ended."""
+    out, into = os.pipe()
+    os.set_blocking(out, False)
+    os.set_blocking(into, False)
+    signal.signal(signal.SIGCHLD, lambda number, frame: None)
+    signal.set_wakeup_fd(into)
+    return out
+
+
+def spawn(argv, environment, user, given, folder):
+    """Start a program with exactly the descriptors ``given`` (number there -> number here)."""
+    child = os.fork()
+    if child == 0:
+        become(argv, environment, user, given, folder)
+    return child
+
+
+def become(argv, environment, user, given, folder):
     """In the fork: take on the child's descriptors, user and program. Does not come back."""
     try:
         import fcntl
@@ -288,10 +457,11 @@ def become(argv, environment, user, records_in, log_in, task_out, folder):
         for number in (signal.SIGINT, signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)
         os.setsid()
-        null = os.open("/dev/null", os.O_RDONLY)
-        wanted = [null, log_in, log_in, records_in, task_out]
-        high = [fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 64) for descriptor in wanted]
-        for number, descriptor in enumerate(high):
+        wanted = dict(given)
+        wanted[0] = os.open("/dev/null", os.O_RDONLY)
+        # High up first: a number that is wanted may be in use here.
+        high = {to: fcntl.fcntl(own, fcntl.F_DUPFD_CLOEXEC, 128) for to, own in wanted.items()}
+        for number, descriptor in high.items():
             os.dup2(descriptor, number)
         try:
             with open("/proc/self/oom_score_adj", "w") as file:

@@ -45,9 +45,9 @@ def delete(root, path):
             os.close(folder)
 
 
-def write(root, path, mode, data, owner):
+def write(root, path, mode, data, owner, seconds=None):
     """Write a file (mode 0o100644 or 0o100755) or a link (0o120000, ``data`` is its text) as ``owner`` (uid,
-    gid).
+    gid), with the time ``seconds``.
     """
     parts = parts_of(path)
     folder = os.open(root, _FOLDER)
@@ -74,10 +74,32 @@ def write(root, path, mode, data, owner):
                     view = view[os.write(file, view) :]
                 os.fchown(file, owner[0], owner[1])
                 os.fchmod(file, mode & 0o777)
+                if seconds is not None:
+                    os.utime(file, (seconds, seconds))
             finally:
                 os.close(file)
         else:
             raise Refused("mode %o of %r is none of a file or a link" % (mode, path))
+    finally:
+        os.close(folder)
+
+
+def forget_compiled(root, path):
+    """Remove what an interpreter keeps beside a module as its compiled form."""
+    parts = parts_of(path)
+    folder = os.open(root, _FOLDER)
+    try:
+        for part in parts[:-1] + [b"__pycache__"]:
+            try:
+                deeper = os.open(part, _FOLDER, dir_fd=folder)
+            except OSError:  # nothing was compiled there
+                return
+            os.close(folder)
+            folder = deeper
+        stem = parts[-1].rpartition(b".")[0] + b"."
+        for entry in map(os.fsencode, os.listdir(folder)):
+            if entry.startswith(stem):
+                _remove(folder, entry)
     finally:
         os.close(folder)
 

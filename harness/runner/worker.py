@@ -6,6 +6,7 @@ of every test.
 - pytest and its parts are imported while nothing of the tree is on ``sys.path``; only where that fails
   (pytest itself or one of its dependencies is what is being tested) are they imported with it, and the first
   record says so.
+- Modules that the change adds come last of all of their name, so that none stands in another's place.
 - What is needed to report is bound before tested code runs; whatever that code replaces in `os`, `json`,
   `hmac` or `time` later is not used here. Nothing can stop code in the same process from lying all the same:
   for that there are the negative controls.
@@ -19,6 +20,7 @@ import fcntl
 import hashlib
 import hmac
 import importlib
+import importlib.machinery
 import json
 import os
 import sys
@@ -64,20 +66,57 @@ def channel(descriptor, key):
     return send
 
 
-def import_pytest(workdir, prefix):
-    """pytest with the plugins that it always loads, and whether any of it came out of the tested tree."""
+def serve(task):
+    """Be the template: pytest is imported once, and each round gets a fork of this process.
+
+    Comes back in such a fork, which has the round's descriptors where a child of its own would have them.
+    """
+    import_clean(task["workdir"], sys.prefix)  # or else every round imports it, with the tree
+    rounds = task["template"]
+    for number in range(rounds):
+        if not os.read(5, 1):
+            os._exit(0)
+        middle = os.fork()
+        if middle == 0:
+            child = os.fork()
+            if child == 0:
+                os.setsid()
+                os.dup2(7 + 2 * number, 3)
+                os.dup2(8 + 2 * number, 4)
+                os.closerange(5, 7 + 2 * rounds)
+                return
+            os.write(6, b"%d\n" % child)
+            os._exit(0)  # the child belongs to process 1 now, as one that was started there
+        os.waitpid(middle, 0)
+    os.read(5, 1)
+    os._exit(0)
+
+
+def import_clean(workdir, prefix):
+    """pytest with nothing of the tree on the path; None where it needs something of the tree."""
     path = [entry for entry in sys.path if entry]
     before = set(sys.modules)
     try:
         sys.path[:] = [entry for entry in path if not inside(entry, workdir) or inside(entry, prefix)]
-        pytest = import_parts()
+        return import_parts()
     except ImportError:
         for name in set(sys.modules) - before:
             del sys.modules[name]
-        sys.path[:] = [workdir] + path
-        pytest = import_parts()
+        return None
     finally:
         sys.path[:] = path
+
+
+def import_pytest(workdir, prefix):
+    """pytest with the plugins that it always loads, and whether any of it came out of the tested tree."""
+    pytest = import_clean(workdir, prefix)
+    if pytest is None:
+        path = list(sys.path)
+        sys.path.insert(0, workdir)
+        try:
+            pytest = import_parts()
+        finally:
+            sys.path[:] = path
     parts = [sys.modules[name] for name in ("pytest", "_pytest", "pluggy") if name in sys.modules]
     return pytest, any(inside(getattr(part, "__file__", None) or "", workdir) for part in parts)
 
@@ -210,6 +249,40 @@ def arguments(task, version):
     return found + task["targets"]
 
 
+class Added(object):
+    """A finder that gives modules that the change adds the last place among all of their name.
+
+    So a new module cannot be imported in the place of one that was there without the change, be it the
+    interpreter's, pytest's, another plugin's or the tests' own. Nothing else is imported otherwise than without it.
+    """
+
+    def __init__(self, task):
+        roots = (task["workdir"], os.path.realpath(task["workdir"]))
+        self.places = {os.path.join(root, path) for root in roots for path in task["added"]}
+        self.names = set(map(os.path.basename, task["added"]))
+        self.built = set(task["append"])
+        self.find = importlib.machinery.PathFinder.find_spec
+
+    def find_spec(self, fullname, path=None, target=None):
+        if path is not None or fullname not in self.names:
+            return None
+        for entry in [entry for entry in sys.path if entry not in self.built]:
+            spec = self.find(fullname, [entry])
+            if spec is not None and spec.origin not in (None, "namespace") and not self.is_added(spec.origin):
+                return spec
+        return None
+
+    def is_added(self, origin):
+        for place in (origin, os.path.realpath(origin)):
+            folder, name = os.path.split(place)
+            module = folder if name.startswith("__init__.") else os.path.join(folder, name.split(".")[0])
+            while len(module) > 1:  # a link may stand anywhere on the way
+                if module in self.places:
+                    return True
+                module = os.path.dirname(module)
+        return False
+
+
 def set_path(task):
     """The tree comes first, as with ``python -m pytest``; what was installed for it comes last."""
     old = task["pythonpath"].split(os.pathsep) if task["pythonpath"] else []
@@ -218,6 +291,8 @@ def set_path(task):
     variable = os.pathsep.join(old + task["append"])
     if variable:
         os.environ["PYTHONPATH"] = variable
+    if task["added"]:
+        sys.meta_path.insert(sys.meta_path.index(importlib.machinery.PathFinder), Added(task))
     if task["commands"]:
         os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", os.defpath)] + task["commands"])
 
@@ -256,4 +331,10 @@ def main(task):
     leave(code)
 
 
+TASK = globals().pop("TASK")
+if "template" in TASK:
+    serve(TASK)
+    with os.fdopen(4, "rb") as given:
+        TASK = json.loads(given.read().decode())
+    TASK.pop("code")
 main(globals().pop("TASK"))

@@ -1,0 +1,119 @@
+"""Which tests are served in which form in the rounds that question a passing attempt, and what answers mean.
+
+Pure but for the dice, which come from outside. A *question* is a test function with at least one wrong form
+that was validated; its expected ids are answered together. Deliberate:
+
+- The rounds run in a container of their own, apart from the run that decides what passed: tested code that
+  could remember that run, all in the real form, would know every answer.
+- Inside that container it may remember. So what has to be guessed is in which round a test's real form comes
+  first: that round is drawn evenly, every wrong form before it is another one, and what comes after it is
+  drawn as it likes. Whoever cannot tell the forms apart is right with chance 1/n for each function.
+- Order and process set-up are those of the repository: forms are drawn for each function apart, so an order
+  would tell nothing, and an honest suite may depend on it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from beyondswe.scoring.types import TestResult
+
+MOST_ROUNDS = 6
+LEAST_ROUNDS = 2
+CHANCE = 1 / 64
+"""The chance of guessing every answer that rounds are added for, as long as they are cheap."""
+P2P_SAMPLE = 20
+SUITE_SAMPLE = 40
+
+
+@dataclass(frozen=True)
+class Question:
+    """A test function that is served in both forms."""
+
+    function: str  # "tests/test_a.py::TestA::test_x"
+    ids: tuple[str, ...]  # what is run of it
+    forms: tuple[str, ...]  # keys of its wrong forms
+    opaque: bool  # a form cannot be told without knowing the answer
+    hidden: bool  # nobody who writes a patch has seen the test: F2P, and all tests of a suite
+
+    def leading(self, rounds: int) -> int:
+        """The most rounds before the real form comes first."""
+        return min(rounds - 1, len(self.forms))
+
+
+Plan = tuple[Mapping[str, str | None], ...]
+"""For each round the form of each function; None is the real one."""
+
+
+def chance(questions: Sequence[Question], rounds: int) -> float:
+    """The chance of giving the right answer everywhere without knowing any."""
+    found = 1.0
+    for question in questions:
+        if question.opaque and question.hidden:
+            found /= question.leading(rounds) + 1
+    return found
+
+
+def rounds_wanted(questions: Sequence[Question], affordable: int) -> int:
+    """As few rounds as make guessing hopeless, and no more than are affordable (but `LEAST_ROUNDS`)."""
+    most = min(MOST_ROUNDS, max(LEAST_ROUNDS, affordable))
+    best = min(chance(questions, rounds) for rounds in range(LEAST_ROUNDS, most + 1))
+    enough = max(best, CHANCE)
+    return next(rounds for rounds in range(LEAST_ROUNDS, most + 1) if chance(questions, rounds) <= enough)
+
+
+def plan(questions: Sequence[Question], rounds: int, dice: random.Random) -> Plan:
+    """Draw the form of each function in each round: real at least once, wrong at least once."""
+    drawn = {question.function: _drawn(question, rounds, dice) for question in questions}
+    return tuple({function: forms[number] for function, forms in drawn.items()} for number in range(rounds))
+
+
+def _drawn(question: Question, rounds: int, dice: random.Random) -> list[str | None]:
+    before = dice.randint(0, question.leading(rounds))
+    forms: list[str | None] = [*dice.sample(question.forms, before), None]
+    while len(forms) < rounds:
+        forms.append(dice.choice(question.forms) if dice.random() < 0.5 else None)
+    if not before and not any(forms):
+        forms[dice.randrange(1, rounds)] = dice.choice(question.forms)
+    return forms
+
+
+def sampled(questions: Sequence[Question], most: int, dice: random.Random) -> list[Question]:
+    """At most so many of the questions, each with one of its ids."""
+    chosen = dice.sample(list(questions), min(most, len(questions)))
+    return [
+        Question(one.function, (dice.choice(one.ids),), one.forms, one.opaque, one.hidden) for one in chosen
+    ]
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What the rounds showed."""
+
+    decisions: int  # tests times rounds
+    real: int  # those of them in the real form
+    wrong_passed: tuple[str, ...]  # where a wrong form passed
+    real_failed: tuple[str, ...]  # where a real form did not
+
+
+def answers(
+    questions: Sequence[Question], drawn: Plan, results: Sequence[Mapping[str, TestResult]]
+) -> Answers:
+    """Hold the results of the rounds, by test id, against the forms. A round without results answered nothing."""
+    wrong_passed, real_failed = [], []
+    decisions = real = 0
+    for number, forms in enumerate(drawn):
+        found = results[number] if number < len(results) else {}
+        for question in questions:
+            form = forms[question.function]
+            for name in question.ids:
+                result = found.get(name, TestResult.MISSING)
+                decisions += 1
+                real += form is None
+                if form is None and result is not TestResult.PASSED:
+                    real_failed.append(f"{name} {result} in its real form in round {number + 1}")
+                elif form is not None and result is TestResult.PASSED:
+                    wrong_passed.append(f"{name} passed in its wrong form {form} in round {number + 1}")
+    return Answers(decisions, real, tuple(wrong_passed), tuple(real_failed))
