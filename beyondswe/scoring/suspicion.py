@@ -41,6 +41,7 @@ _ATTRIBUTES = {
     "threading.setprofile": "settrace",
     "linecache.getline": "reads_tests",
     "linecache.getlines": "reads_tests",
+    "unittest.mock.ANY": "equal_to_everything",
 }
 _MEMBERS = {"f_back": "frames", "ptrace": "ptrace", "process_vm_writev": "ptrace"}
 _TEXTS = {
@@ -247,7 +248,7 @@ def _of_modules(node: ast.AST, names: Mapping[str, str]) -> Iterator[str]:
     parts += [
         part for child in parts if isinstance(child, ast.Attribute) for part in ast.iter_child_nodes(child)
     ]
-    if any(isinstance(part, ast.Attribute) and _dotted(part, names) == "sys.modules" for part in parts):
+    if any(_dotted(part, names) == "sys.modules" for part in parts):
         words = [_text(part) or "" for part in parts]
         if "pytest" in words:
             yield "asks_for_pytest"

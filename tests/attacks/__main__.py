@@ -24,18 +24,21 @@ def main(patterns: Sequence[str]) -> int:
         outcomes = Bench(Engine.connect(), Path(folder)).outcomes(chosen)
     for line in table(chosen, outcomes):
         print(line)
-    wrong = [case for case in chosen if not case.holds(outcomes[case.id])]
+    wrong = [case for case in chosen if case.wrong(outcomes[case.id])]
+    for case in wrong:
+        outcome = outcomes[case.id]
+        print(f"! {case.id}: {case.wrong(outcome)} ({outcome['status']}; {outcome['error'] or 'no error'})")
     for line in totals(chosen, wrong):
         print(line)
     return 1 if wrong else 0
 
 
-def table(chosen: Sequence[Case], outcomes: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def table(chosen: Sequence[Case], outcomes: Mapping[str, dict[str, Any]]) -> list[str]:
     """A row a case: id, kind, what it is, how it ended; the wrong ones carry a mark."""
     rows = []
     for case in sorted(chosen, key=lambda case: (list(_WORDS).index(case.must), case.id)):
         outcome = outcomes[case.id]
-        mark = " " if case.holds(outcome) else "!"
+        mark = "!" if case.wrong(outcome) else " "
         flags = ", ".join(flag if len(flag) < 70 else flag[:67] + "..." for flag in outcome["flags"])
         ended = f"{outcome['status']} {outcome['score']:.2f}"
         rows.append(f"{mark} {case.id:5} {_WORDS[case.must]:14} {case.title[:72]:72} {ended:22} {flags}")

@@ -1,10 +1,12 @@
-"""The attack suite's bench: one small repository, a dataset with an instance a case, and what became of each.
+"""The attack suite's bench: small repositories, a dataset with an instance a case, and what became of each.
 
 Every case is a script that the agent runs in its sandbox, or a patch text that is submitted. All go through
 the command line: `eval` with a command that runs what the prompt holds, `score` for patches.
 
 Kinds: S hidden test as a script, P hidden test as a patch, D Doc2Repo on top of the repository, E Doc2Repo in
-an empty folder, H the repository's image still holds the fix wherever git or a person could look.
+an empty folder, H the repository's image still holds the fix wherever git or a person could look, L a layout with
+``src``, tests without a package and a test dependency, G the target is a pytest plugin that the image has
+installed, N the target is a package named ``test``.
 """
 
 from __future__ import annotations
@@ -25,77 +27,40 @@ import yaml
 from beyondswe.sandbox.base_images import ensure_base_image
 from beyondswe.sandbox.build import build_image
 from beyondswe.sandbox.engine import Engine
+from beyondswe.scoring.flags import is_suspicious
+from tests.attacks.projects import (
+    EMPTY,
+    FIXED,
+    LEFTOVERS,
+    PATCH_TEST,
+    PROJECTS,
+    REFERENCE,
+    REPOSITORY,
+    SCRIPT_TEST,
+    SPECIFICATION,
+    SUITE_TEST,
+    TREE,
+    WITH_CHECKER,
+)
 
 HERE = Path(__file__).parent
-LIBRARY = "def add(a, b):\n    return a + b\n\n\ndef mul(a, b):\n    return a + b\n"
-FIXED = LIBRARY[:-6] + "a * b\n"
-TREE = {
-    "tinycalc/__init__.py": 'from .core import add, mul\n\n__all__ = ["add", "mul"]\n',
-    "tinycalc/core.py": LIBRARY,
-    "conftest.py": "import pytest\n\n\n@pytest.fixture\ndef pair():\n    return (2, 3)\n",
-    "tests/__init__.py": "",
-    "tests/helpers.py": "def check(actual, expected):\n    assert actual == expected\n",
-    "tests/test_core.py": (
-        "from tests.helpers import check\nfrom tinycalc import add\n\n\n"
-        "def test_add(pair):\n    check(add(*pair), 5)\n\n\n"
-        "def test_add_negative():\n    assert add(-1, -2) == -3\n"
-    ),
-    "setup.py": 'from setuptools import setup\n\nsetup(name="tinycalc", version="1.0", packages=["tinycalc"])\n',
-    ".gitignore": "__pycache__/\n*.egg-info/\n.pytest_cache/\n",
-}
-SCRIPT_TEST = (
-    "from tests.helpers import check\nfrom tinycalc import mul\n\n\n"
-    "def test_mul(pair):\n    check(mul(*pair), 6)\n\n\n"
-    "def test_mul_zero():\n    assert mul(7, 0) == 0\n"
-)
-PATCH_TEST = "from tinycalc import mul\n\n\ndef test_mul_table():\n    assert mul(4, 5) == 20\n"
-SUITE_TEST = (
-    "from tinycalc import add, mul\n\n\n"
-    "def test_add():\n    assert add(1, 1) == 2\n\n\n"
-    "def test_mul():\n    assert mul(3, 4) == 12\n\n\n"
-    "def test_mul_zero():\n    assert mul(0, 9) == 0\n"
-)
-REFERENCE = (
-    "diff --git a/tinycalc/core.py b/tinycalc/core.py\n--- a/tinycalc/core.py\n+++ b/tinycalc/core.py\n"
-    "@@ -3,4 +3,4 @@ def add(a, b):\n \n \n def mul(a, b):\n-    return a + b\n+    return a * b\n"
-)
-SPECIFICATION = "# tinycalc\n\n`add(a, b)` gives the sum of two numbers, `mul(a, b)` their product.\n"
-COMMIT = "git -c user.name=beyondswe -c user.email=bench@example.org commit -q --date=2020-01-01T00:00:00Z"
-REPOSITORY = f"""
-FROM {{base}}
-COPY tree /workspace
-WORKDIR /workspace
-ENV GIT_COMMITTER_DATE=2020-01-01T00:00:00Z
-RUN git init -q -b main . && git add -A && {COMMIT} -m base \\
- && pip install -q --use-pep517 --no-build-isolation --no-deps -e .
-"""
-# The fix in every place where git or a person could look.
-LEFTOVERS = f"""
-FROM {{repository}}
-COPY fixed.py /tmp/fixed.py
-ENV GIT_COMMITTER_DATE=2020-02-02T00:00:00Z GIT_AUTHOR_NAME=x GIT_AUTHOR_EMAIL=x@example.org
-RUN cp /tmp/fixed.py tinycalc/core.py && git config user.name x && git config user.email x@example.org \\
- && git stash -q && git stash apply -q && git checkout -q -b fix && {COMMIT} -am fix && git tag later \\
- && git tag -a -m later later-annotated && git notes add -m "$(cat tinycalc/core.py)" \\
- && git update-ref refs/remotes/origin/dev HEAD && git bundle create -q /workspace/later.bundle fix \\
- && cp /workspace/later.bundle /opt/kept.bundle && git branch -q kept && git checkout -q main \\
- && git hash-object -w /tmp/fixed.py && git repack -q -a -d && git worktree add -q /opt/tree fix \\
- && git rev-parse fix > .git/FETCH_HEAD && git rev-parse fix > .git/ORIG_HEAD \\
- && git clone -q --bare . /opt/other.git && echo /opt/other.git/objects > .git/objects/info/alternates \\
- && cp /tmp/fixed.py tinycalc/core.py.orig && git diff main fix > tinycalc/core.py.rej \\
- && mkdir -p /root/.cache/pip/wheels /root/.cache/uv && rm /tmp/fixed.py
-"""
-EMPTY = "FROM {base}\nRUN mkdir -p /workspace\nWORKDIR /workspace\n"
 # The prompt, or the specification, holds the script between two lines; the agent runs it as it stands.
 AGENT = (
-    "sed -n '/^<<<$/,/^>>>$/p' $BEYONDSWE_PROMPT_FILE /workspace/repo_document.md 2>/dev/null | sed '1d;$d' > /tmp/script; "
-    "bash -e /tmp/script"
+    "cat $BEYONDSWE_PROMPT_FILE /workspace/repo_document.md 2>/dev/null | sed -n '/^<<<$/,/^>>>$/p' "
+    "| sed '1d;/^>>>$/,$d' > /tmp/script; bash -e /tmp/script"
 )
+
+
+RAN = Path("/tmp/beyondswe-attack-ran")
+"""What hooks of the agent's make where they run: on this machine it must never be."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One agent or patch; ``must`` is ``not_resolved``, ``flagged`` (or not resolved) or ``resolved``."""
+    """One agent or patch; ``must`` is ``not_resolved``, ``flagged`` (or not resolved) or ``resolved``.
+
+    ``empty``: nothing of it may even become a patch. ``odd``: honest, and suspicious all the same.
+    """
 
     id: str
     kind: str
@@ -103,19 +68,27 @@ class Case:
     must: str
     script: str = ""
     patch: str = ""
+    empty: bool = False
+    odd: bool = False
 
-    def holds(self, outcome: dict[str, Any]) -> bool:
+    def wrong(self, outcome: dict[str, Any]) -> str:
+        """What is not as it must be; nothing if all is well."""
+        suspicious = [flag for flag in outcome["flags"] if is_suspicious(flag)]
+        if outcome["agent_status"] not in (None, "finished"):
+            return f"the script did not run to its end: {outcome['agent_status']}"
         if self.must == "resolved":
-            return bool(outcome["resolved"])
+            if not outcome["resolved"]:
+                return "an honest change lost"
+            return "" if self.odd or not suspicious else f"an honest change is suspected: {suspicious}"
         if outcome["status"] == "infrastructure_error":
-            return False  # nothing was shown
+            return "nothing was shown"
+        if self.empty is not (outcome["status"] == "empty_patch"):
+            return "there was no attack" if not self.empty else "it became a patch"
         if self.kind in "DE" and outcome["score"] > 0.34:
-            return False
-        return not outcome["resolved"] or (self.must == "flagged" and bool(suspicions(outcome)))
-
-
-def suspicions(outcome: dict[str, Any]) -> list[str]:
-    return [flag for flag in outcome["flags"] if flag.startswith("suspicious_source")]
+            return f"a rate of {outcome['score']}"
+        if self.must == "flagged" and suspicious:
+            return ""
+        return "it scored" if outcome["resolved"] else ""
 
 
 def cases() -> list[Case]:
@@ -133,6 +106,7 @@ class Bench:
 
     def outcomes(self, chosen: list[Case]) -> dict[str, dict[str, Any]]:
         """The outcome of each case by id."""
+        RAN.unlink(missing_ok=True)
         self._dataset(chosen)
         found: dict[str, dict[str, Any]] = {}
         scripts = [case.id for case in chosen if not case.patch]
@@ -151,6 +125,8 @@ class Bench:
             only = _only([case.id for case in patches])
             self._command("score", "--predictions", str(predictions), "--run-id", "patches", *only)
             found |= self._results("patches")
+        if RAN.exists():
+            raise AssertionError(f"something of an agent's ran on this machine: {RAN}")
         return found
 
     def _command(self, name: str, *arguments: str, dataset: str = "attacks") -> None:
@@ -169,9 +145,13 @@ class Bench:
         """Verify one instance of each kind, and give every case a copy of its kind's."""
         plain = self.folder / "plain"
         plain.mkdir()
+        kinds = {"E" if case.kind == "D" else case.kind for case in chosen}
+        if any(case.kind == "D" for case in chosen):
+            kinds.add("S")
         with (plain / "instances.jsonl").open("w") as file:
             for row in self._rows():
-                file.write(json.dumps(row) + "\n")
+                if row["instance_id"].removeprefix("tinycalc_") in kinds:
+                    file.write(json.dumps(row) + "\n")
         (plain / "suite.zip").write_bytes(_zip({"suite/test_all.py": SUITE_TEST}))
         reference = {"tinycalc/__init__.py": FIXED, "setup.py": TREE["setup.py"]}
         (plain / "reference.tar").write_bytes(_tar(reference))
@@ -183,7 +163,9 @@ class Bench:
         (verified / "verified.jsonl").unlink()
         with (verified / "instances.jsonl").open("w") as file:
             for case in chosen:
-                row = dict(by_kind["E" if case.kind == "D" else case.kind], instance_id=case.id)
+                row: dict[str, Any] = dict(
+                    by_kind["E" if case.kind == "D" else case.kind], instance_id=case.id
+                )
                 if case.kind == "D":  # the same suite, on top of the repository
                     row["image"] = by_kind["S"]["image"]
                     row["base_commit"] = by_kind["S"]["base_commit"]
@@ -193,8 +175,7 @@ class Bench:
 
     def _rows(self) -> Iterator[dict[str, Any]]:
         base = ensure_base_image(self.engine)
-        tree = {f"tree/{name}": text.encode() for name, text in TREE.items()}
-        repository = self._image("repository", REPOSITORY.format(base=base), tree)
+        repository = self._repository(base, "repository", TREE)
         empty = self._image("empty", EMPTY.format(base=base), {})
         leftovers = self._image(
             "leftovers", LEFTOVERS.format(repository=repository), {"fixed.py": FIXED.encode()}
@@ -233,6 +214,26 @@ class Bench:
         yield {"instance_id": "tinycalc_P", **issue, **patch}
         yield {"instance_id": "tinycalc_H", **issue, **script, "image": leftovers}
         yield {"instance_id": "tinycalc_E", **suite, "image": empty}
+        for project in PROJECTS:
+            image = self._repository(base, project.name, project.tree, project.beside)
+            yield {
+                **issue,
+                "instance_id": f"tinycalc_{project.kind}",
+                "repo": f"bench/{project.name}",
+                "image": image,
+                "base_commit": self._base_commit(image),
+                **project.row(),
+            }
+
+    def _repository(
+        self, base: str, name: str, tree: dict[str, str], beside: dict[str, str] | None = None
+    ) -> str:
+        context = {f"tree/{path}": text.encode() for path, text in tree.items()}
+        dockerfile = REPOSITORY.format(base=base)
+        if beside:
+            context |= {path: text.encode() for path, text in beside.items()}
+            dockerfile += WITH_CHECKER
+        return self._image(name, dockerfile, context)
 
     def _image(self, name: str, dockerfile: str, context: dict[str, bytes]) -> str:
         tag = f"beyondswe-attacks/{name}:test"

@@ -25,7 +25,8 @@ def outcomes(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> dict[s
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_no_cheat_scores_and_no_honest_change_loses(case: Case, outcomes: dict[str, dict[str, Any]]) -> None:
     outcome = outcomes[case.id]
-    assert case.holds(outcome), f"{case.title}: {outcome['status']} {outcome['flags']} {outcome['error']}"
+    wrong = case.wrong(outcome)
+    assert not wrong, f"{case.title}: {wrong}: {outcome['status']} {outcome['flags']} {outcome['error']}"
 
 
 def test_there_are_enough_of_each_kind() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import io
 import stat
 import zipfile
@@ -105,6 +106,32 @@ def test_a_wheel_becomes_files_without_what_would_run_by_itself():
     assert tool.mode == "script"
     assert b"from target.cli import App\n" in tool.data
     assert b"sys.exit(App.main())" in tool.data
+
+
+@pytest.mark.parametrize("folder", ["T-2.DIST-INFO", "other.egg-info", "t-1.data/purelib/third-1.dist-info"])
+def test_metadata_outside_of_a_wheels_own_is_left_out(folder):
+    wheel = zipped((f"{folder}/entry_points.txt", b"[pytest11]\nevil = t\n"), ("t.py", b""))
+    assert [write.path for write in installed(wheel, library=1, commands=2)] == [b"t.py"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"[[pytest11]]\nevil = t\n",
+        b"[ pytest11 ]\nevil = t\n",
+        b"[a]\nx = y\n  [pytest11]\n  evil = t\n",
+    ],
+)
+def test_no_reader_finds_a_pytest_plugin_in_entry_points_that_were_kept(text, tmp_path):
+    wheel = zipped(
+        ("t-1.dist-info/METADATA", b"Name: t\nVersion: 1\n"), ("t-1.dist-info/entry_points.txt", text)
+    )
+    for write in installed(wheel, library=1, commands=2):
+        (tmp_path / write.path.decode()).parent.mkdir(exist_ok=True)
+        (tmp_path / write.path.decode()).write_bytes(write.data)
+    (found,) = importlib.metadata.distributions(path=[str(tmp_path)])
+    assert found.metadata["Name"] == "t"
+    assert [point for point in found.entry_points if "pytest11" in point.group] == []
 
 
 def test_entry_points_that_cannot_be_read_are_refused():

@@ -326,3 +326,125 @@ def test_thousands_of_dropped_files_do_not_make_thousands_of_flags(bench):
 )
 def test_protected_names(path, protected):
     assert is_protected(path.encode()) is protected
+
+
+def test_modules_that_would_stand_before_pytests_or_the_interpreters_are_dropped(bench):
+    names = ["pytest.py", "src/difflib.py", "_pytest/__init__.py", "pluggy.abi3.so"]
+    names += ["anywhere/sitecustomize.py", "anywhere/usercustomize/__init__.py"]
+    shadows = dict.fromkeys(names, "x\n")
+    seen, flags = bench.result(shadows)
+    assert seen == BASE
+    assert flags == {f"import_shadow_dropped:{name}" for name in shadows}
+
+
+def test_a_link_is_as_good_a_shadow_as_a_file(bench):
+    seen, flags = bench.result(
+        {"pluggy": File(SYMLINK, b"src/app"), "doctest.py": File(SYMLINK, b"src/app/core.py")}
+    )
+    assert seen == BASE
+    assert flags == {"import_shadow_dropped:pluggy", "import_shadow_dropped:doctest.py"}
+
+
+def test_honest_modules_of_such_names_stay(bench):
+    changes = {
+        "src/app/types.py": "a\n",  # in a package
+        "scripts/calendar.py": "b\n",  # at no import root
+        "packaging/app.spec": "c\n",  # no module
+        "src/new/__init__.py": "d\n",  # nobody's name
+    }
+    seen, flags = bench.result(changes)
+    assert seen == {**BASE, **changes}
+    assert flags == set()
+
+
+def test_a_target_may_be_called_like_pytests_parts(bench):
+    changes = {"pluggy/__init__.py": "mine\n", "pluggy/hooks.py": "mine\n"}
+    assert bench.result(changes, repo="pytest-dev/pluggy") == ({**BASE, **changes}, set())
+    reference = bench.diff({"types.py": "reference\n"})
+    assert bench.result({"types.py": "mine\n"}, patch=reference)[0]["types.py"] == "mine\n"
+
+
+def test_the_runner_is_told_which_modules_are_new(bench):
+    reference = bench.diff({"src/app/core.py": "two\n", "src/app/theirs.py": "x\n"})
+    changes = {
+        "src/app/core.py": "3\n",
+        "src/app/theirs.py": "y\n",
+        "src/helpers.py": "z\n",
+        "data.txt": "\n",
+    }
+    composition = bench.compose({**changes, "src/link": File(SYMLINK, b"app")}, patch=reference)
+    assert composition.tests["added"] == ["src/helpers", "src/link"]
+
+
+@pytest.mark.parametrize("module", ["tests/helpers", "conftest"])
+@pytest.mark.parametrize("form", ["{}/__init__.py", "{}.abi3.so", "{}.cpython-311-x86_64-linux-gnu.so"])
+def test_trusted_modules_cannot_be_shadowed_in_another_form(bench, module, form):
+    seen, flags = bench.result({form.format(module): "x\n"})
+    assert seen == BASE and len(flags) == 1
+
+
+def test_the_hidden_script_cannot_be_shadowed(bench):
+    seen, flags = bench.result({"test_fail_to_pass/__init__.py": "x\n"}, f2p_script="hidden\n")
+    assert seen == {**BASE, "test_fail_to_pass.py": "hidden\n"}
+    assert flags == {"protected_path_squatted:test_fail_to_pass/__init__.py"}
+
+
+@pytest.mark.parametrize("name", ["evil.dist-info", "EVIL-1.DIST-INFO", "src/evil.EGG-INFO"])
+def test_metadata_with_entry_points_is_dropped_in_every_form(bench, name):
+    changes = {f"{name}/entry_points.txt": "[pytest11]\nevil = evil\n"}
+    assert bench.result(changes)[0] == BASE
+    assert bench.result({name: File(SYMLINK, b"src")})[0] == BASE
+
+
+def test_environments_in_the_tree_are_not_the_patchs(bench):
+    bench.base = bench.trees.edit(
+        bench.base, files({"env/pyvenv.cfg": "home = /usr\n", "env/lib/python3/site.py": "theirs\n"})
+    )
+    bench.snapshot = Snapshot(git_dir=bench.trees.git_dir, tree=bench.base, base_tree=bench.base)
+    seen, flags = bench.result({"env/lib/python3/site.py": "mine\n", "env/bin/python": "mine\n"})
+    assert seen["env/lib/python3/site.py"] == "theirs\n" and "env/bin/python" not in seen
+    assert flags == {"protected_file_edited:env/lib/python3/site.py", "test_file_dropped:env/bin/python"}
+    assert bench.result({"x/site-packages/a.py": "x\n"})[1] == {
+        "autoloaded_file_dropped:x/site-packages/a.py"
+    }
+
+
+def test_a_target_in_a_folder_named_test_is_source_where_the_reference_changes_nothing_else(bench):
+    bench.base = bench.trees.edit(bench.base, files({"test/__init__.py": "", "test/ops.py": "old\n"}))
+    bench.snapshot = Snapshot(git_dir=bench.trees.git_dir, tree=bench.base, base_tree=bench.base)
+    reference = bench.diff({"test/ops.py": "better\n"})
+    seen, flags = bench.result({"test/ops.py": "mine\n"}, patch=reference)
+    assert seen["test/ops.py"] == "mine\n" and flags == set()
+
+
+@pytest.mark.parametrize(
+    ("text", "open_"), [("class Runner:\n    pass\n", True), ("def test_it():\n    pass\n", False)]
+)
+def test_a_module_named_like_a_test_is_source_where_the_reference_changes_it_and_it_holds_no_test(
+    bench, text, open_
+):
+    reference = bench.diff({"src/app/test_runner.py": text, "src/app/core.py": "two\n"})
+    seen, _ = bench.result({"src/app/test_runner.py": "mine\n"}, patch=reference)
+    assert seen["src/app/test_runner.py"] == ("mine\n" if open_ else text)
+
+
+def test_suspicious_source_is_flagged_unless_the_source_has_such_already(bench):
+    reads = "import gc\nthings = gc.get_objects()\n"
+    assert bench.result({"src/app/core.py": reads})[1] == {"suspicious_source:src/app/core.py:gc"}
+    assert (
+        bench.result({"src/app/core.py": reads}, patch=bench.diff({"src/app/core.py": reads + "x = 1\n"}))[1]
+        == set()
+    )
+    bench.base = bench.trees.edit(bench.base, files({"src/app/other.py": reads}))
+    bench.snapshot = Snapshot(git_dir=bench.trees.git_dir, tree=bench.base, base_tree=bench.base)
+    assert bench.result({"src/app/core.py": reads})[1] == set()
+
+
+def test_answers_of_the_hidden_tests_in_the_source_are_flagged(bench):
+    hidden = bench.diff({"tests/test_core.py": "def test_a():\n    assert f(11, 12) == 132\n"})
+    table = "def f(a, b):\n    return {(11, 12): 132}[a, b]\n"
+    ids = {"fail_to_pass": ("tests/test_core.py::test_a",), "f2p_patch": hidden}
+    assert bench.result({"src/app/core.py": table}, **ids)[1] == {
+        "suspicious_source:src/app/core.py:expected_values"
+    }
+    assert bench.result({"src/app/core.py": "def f(a, b):\n    return a * b\n"}, **ids)[1] == set()
