@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any
 
 from beyondswe.errors import EngineError
-from beyondswe.sandbox import job
+from beyondswe.sandbox import job, layer
 from beyondswe.sandbox.engine import container_labels
 from beyondswe.sandbox.limits import host_config
 from beyondswe.sandbox.removal import remove
@@ -71,6 +71,9 @@ none.
 
 _STOPPING = 20.0
 """Seconds that ending a command's processes may take before the container is restarted."""
+
+
+_LAYER_LIMIT = 2 << 30  # bytes of a layer that are read to learn its names
 
 
 class SandboxDied(EngineError):
@@ -211,28 +214,35 @@ class DockerSandbox:
             yield pieces
 
     def changed_paths(self) -> list[Change]:
-        """What differs from the image, sorted by path.
+        """What differs from the image, sorted by path; below the work folder all of it.
 
-        The engine's list goes by size and modification time, both of which an agent can set: a file that
-        was changed without changing either is not in it. So the container's own layer is read too, and what
-        lies in it counts as modified. Where the storage driver has no such layer, the workdir is given as
-        `UNLISTED`.
+        On this host it is read from the container's own layer (`layer`); else the engine is asked. Its list
+        goes by size and modification time, both of which an agent can set: a file that was changed without
+        changing either is not in it. So there too the layer is read, through the engine, and what lies in it
+        counts as modified. Where the storage driver has no such layer, the workdir is given as `UNLISTED`.
         """
-        what = f"list what changed in container {self.id}"
-        listed = (
-            call(self._engine, "GET", f"/containers/{self.id}/changes", what=what, timeout=1800).json() or []
-        )
         container = self._inspect()
-        opaque = [
+        volumes = [
             str(mount["Destination"])
             for mount in container.get("Mounts") or []
             if mount.get("Type") == "volume" and mount.get("RW", True)
         ]
-        upper = (container.get("GraphDriver", {}).get("Data") or {}).get("UpperDir")
-        touched: Iterable[bytes] = ()
-        if upper:
-            touched = self._layer_paths(str(upper))
-        else:
+        driver = container.get("GraphDriver") or {}
+        upper = str((driver.get("Data") or {}).get("UpperDir") or "")
+        if driver.get("Name") == "overlay2" and not volumes and layer.readable(upper):
+            return layer.layer_changes(upper, self.workdir)
+        what = f"list what changed in container {self.id}"
+        listed = (
+            call(self._engine, "GET", f"/containers/{self.id}/changes", what=what, timeout=1800).json() or []
+        )
+        touched: list[bytes] = []
+        opaque = volumes
+        try:
+            if upper:
+                touched = list(self._layer_paths(upper))
+            else:
+                opaque.append(self.workdir)
+        except _TooLarge:
             opaque.append(self.workdir)
         return changes(listed, touched=touched, opaque=opaque)
 
@@ -249,18 +259,14 @@ class DockerSandbox:
         remove(self._engine, self.id)
 
     def end_state(self) -> EndState:
-        """Whether it runs, and how it ended if not. A memory kill inside shows once it has ended
-        (`freeze`).
-        """
+        """Whether it runs, and how it ended if not. Of memory kills inside it, engines do not always tell."""
         state = job.inspect_state(self._engine, self.id)
         if state is None:
             return EndState(running=False, vanished=True)
-        running = bool(state.get("Running"))
-        return EndState(
-            running=running,
-            exit_code=None if running else int(state["ExitCode"]),
-            oom_killed=bool(state.get("OOMKilled")),
-        )
+        if state.get("Running"):
+            return EndState(running=True)
+        oom_killed = job.ran_out_of_memory(self._engine, self.id, state, killed=True)
+        return EndState(running=False, exit_code=int(state["ExitCode"]), oom_killed=oom_killed)
 
     def _inspect(self) -> dict[str, Any]:
         what = f"look at container {self.id}"
@@ -281,8 +287,7 @@ class DockerSandbox:
         try:
             answer = call(self._engine, "POST", f"/containers/{self.id}/exec", what=what, json=config)
         except EngineRefused as error:
-            if error.status in (404, 409):
-                raise SandboxDied(f"{error} ({self._how_it_ended()})") from error
+            self._say_if_it_died(error)
             raise
         return str(answer.json()["Id"])
 
@@ -301,8 +306,7 @@ class DockerSandbox:
             ) as answer:
                 output.drain(chunks(answer, what))
         except EngineRefused as error:
-            if error.status in (404, 409):
-                raise SandboxDied(f"{error} ({self._how_it_ended()})") from error
+            self._say_if_it_died(error)
             raise
         except EngineSilent:
             if not watch.fired:
@@ -313,11 +317,8 @@ class DockerSandbox:
         try:
             code = self._exec_end(exec_id, patience=10)
         except EngineRefused as error:
-            if error.status != 404:
-                raise
-            raise SandboxDied(
-                f"the sandbox ended while a command ran in it ({self._how_it_ended()})"
-            ) from error
+            self._say_if_it_died(error)
+            raise
         if not (end := self.end_state()).running:
             raise SandboxDied(f"the sandbox ended while a command ran in it ({_describe(end)})")
         if code is None:
@@ -391,9 +392,10 @@ class DockerSandbox:
     def _layer_paths(self, upper: str) -> Iterator[bytes]:
         """Files and links below the workdir in the container's own layer, absolute, as bytes.
 
-        The layer is a folder on the engine's host. A second container that is never started sees it as a
-        mount, and the engine gives out its tar: nothing is executed, names keep their bytes, and the cost
-        is that of what changed.
+        The layer is a folder on the engine's host; this is for where that host's files are not ours to read
+        (`layer`). A second container that is never started sees it as a mount, and the engine gives
+        out its tar: nothing is executed, names keep their bytes, and the cost is that of what changed.
+        Raises `_TooLarge` beyond `_LAYER_LIMIT`.
         """
         name = job.container_name("layer")
         config = {
@@ -412,14 +414,16 @@ class DockerSandbox:
         try:
             container = job.create(self._engine, name, config)
             with _get(self._engine, container, f"/.beyondswe-layer{below if below != '/' else ''}") as pieces:
-                yield from _member_paths(pieces, os.fsencode(below))
+                yield from _member_paths(_limited(pieces), os.fsencode(below))
         except FileNotFoundError:
             return  # nothing below the workdir was touched
         finally:
             remove(self._engine, name)
 
-    def _how_it_ended(self) -> str:
-        return _describe(self.end_state())
+    def _say_if_it_died(self, error: EngineError) -> None:
+        end = self.end_state()
+        if not end.running:
+            raise SandboxDied(f"{error} ({_describe(end)})") from error
 
 
 def changes(
@@ -512,6 +516,19 @@ def _link(engine: Engine, container: str, path: str) -> bytes | None:
         member.type, member.linkname = tarfile.SYMTYPE, str(stat["linkTarget"])
         archive.addfile(member)
     return buffer.getvalue()
+
+
+class _TooLarge(Exception):
+    """A container's own layer holds more than anybody would wait for."""
+
+
+def _limited(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    size = 0
+    for piece in pieces:
+        size += len(piece)
+        if size > _LAYER_LIMIT:
+            raise _TooLarge
+        yield piece
 
 
 def _member_paths(pieces: Iterable[bytes], below: bytes) -> Iterator[bytes]:

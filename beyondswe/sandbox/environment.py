@@ -8,6 +8,7 @@ last: a tag without its snapshot, or a set-up that was cut short, is made anew.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import io
 import json
@@ -111,7 +112,7 @@ def _load(
         workdir=workdir,
         user=str(config.get("User") or ""),
         snapshot=taken,
-        notes=tuple(json.loads((config.get("Labels") or {}).get(_NOTES) or "[]")),
+        notes=tuple(_unpack_notes((config.get("Labels") or {}).get(_NOTES) or "")),
     )
 
 
@@ -150,7 +151,7 @@ def _make(
         history.check(sandbox)
         notes += _leftovers(sandbox, cut)
         sandbox.freeze()
-        image_labels = {**labels(role="prepared"), _NOTES: json.dumps(notes)}
+        image_labels = {**labels(role="prepared"), _NOTES: _pack_notes(notes)}
         image = _commit(engine, sandbox, source, image_labels, run_labels)
         stale: str | None = image
         try:
@@ -252,8 +253,17 @@ def _remove_image(engine: Engine, image: str) -> None:
     try:
         call(engine, "DELETE", f"/images/{image}", what=f"remove image {image}", params={"noprune": "1"}, timeout=600)
     except EngineRefused as error:
-        if error.status not in (404, 409):
+        if error.status not in (404, 409) and _inspect(engine, image) is not None:
             raise
+
+
+def _pack_notes(notes: Sequence[str]) -> str:
+    """Notes as the text of a label, which engines unquote in ways of their own."""
+    return base64.b64encode(json.dumps(notes).encode()).decode()
+
+
+def _unpack_notes(text: str) -> list[str]:
+    return [str(note) for note in json.loads(base64.b64decode(text) or b"[]")]
 
 
 def _check_volumes(source: Mapping[str, Any], instance_image: str, workdir: str) -> None:

@@ -9,6 +9,7 @@ means that somebody outside did it. The price is that the program must reap the 
 
 from __future__ import annotations
 
+import json
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -34,6 +35,9 @@ GRACE = 15.0
 """Seconds that a program gets beyond its own time limit before the host ends it."""
 
 _KILLED = 137
+_LATE = 0.5
+"""Seconds that the engine's news of a memory kill may come late."""
+
 _LOG = {"Type": "json-file", "Config": {"max-size": "256m"}}
 """One file of 256 MiB at most: beyond what a result needs, below what fills a disk."""
 
@@ -165,12 +169,34 @@ def inspect_state(engine: Engine, container: str) -> dict[str, Any] | None:
     return None if state.get("Status") in ("removing", "dead") else state
 
 
+def ran_out_of_memory(engine: Engine, container: str, state: Mapping[str, Any], *, killed: bool) -> bool:
+    """Whether an ended container's program was killed for want of memory; ``killed``: it was killed by us.
+
+    The end state says so only at times: Podman never does, Docker forgets when the news comes after the exit,
+    and there are days on which containerd sends none. So the engine's events are asked as well: a kill that
+    nobody asked the engine for is one by the kernel. The price: one that an administrator sends to the process
+    from the host counts as a memory kill too.
+    """
+    if state.get("OOMKilled"):
+        return True
+    if int(state["ExitCode"]) != _KILLED:
+        return False
+    filters = json.dumps({"container": [container], "type": ["container"]})
+    window = {"since": "0", "until": f"{time.time() + _LATE:.3f}", "filters": filters}
+    what = f"read the events of container {container}"
+    with call(engine, "GET", "/events", what=what, params=window, timeout=60, stream=True) as answer:
+        events = [json.loads(line) for line in b"".join(chunks(answer, what)).splitlines() if line.strip()]
+    actions = {str(event.get("Action") or event.get("status")) for event in events}
+    return "oom" in actions or not (killed or actions & {"kill", "stop"})
+
+
 def kill(engine: Engine, container: str) -> None:
     """End every process of a container; one that is not running, or is gone, is no error."""
     try:
         call(engine, "POST", f"/containers/{container}/kill", what=f"kill container {container}")
-    except EngineRefused as error:
-        if error.status not in (404, 409):
+    except EngineRefused:
+        state = inspect_state(engine, container)
+        if state is not None and state.get("Running"):
             raise
 
 
@@ -226,9 +252,7 @@ def _ended(
                     raise
                 state = None  # removed by somebody between two questions
     exit_code = int(state["ExitCode"]) if state else _KILLED
-    oom_killed = bool(state and state.get("OOMKilled"))
-    if state and engine.is_podman and exit_code == _KILLED and not killed:
-        oom_killed = True  # Podman does not say so; a container that somebody removed is not there any more
+    oom_killed = state is not None and ran_out_of_memory(engine, container, state, killed=killed)
     return Ended(
         exit_code=exit_code,
         oom_killed=oom_killed,
