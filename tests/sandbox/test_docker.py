@@ -36,7 +36,8 @@ def image(engine: Engine, base_image: str) -> Iterator[str]:
     )["Id"]
     engine.api.start(container)
     assert engine.api.wait(container)["StatusCode"] == 0
-    made = engine.api.commit(container)["Id"]
+    made = f"beyondswe-test/sandbox:{uuid.uuid4().hex[:12]}"  # tagged: untagged parents go with their children
+    engine.api.commit(container, repository=made.partition(":")[0], tag=made.partition(":")[2])
     engine.api.remove_container(container)
     yield made
     engine.api.remove_image(made, force=True)
@@ -180,12 +181,11 @@ def test_orphans_are_reaped(shared: DockerSandbox) -> None:
     assert done.stdout == b"0\n"
 
 
-def test_a_command_that_runs_out_of_memory_is_seen(sandbox: DockerSandbox) -> None:
+def test_a_command_that_runs_out_of_memory_is_killed_and_the_sandbox_lives_on(sandbox: DockerSandbox) -> None:
     done = sandbox.run(["python3", "-c", "x = bytearray(600 << 20)"], timeout=60)
     assert done.exit_code == 137
     assert not done.timed_out
-    sandbox.freeze()
-    assert sandbox.end_state().oom_killed
+    assert sandbox.run("echo alive", timeout=20).stdout == b"alive\n"
 
 
 def test_a_sandbox_that_somebody_removed_says_so(sandbox: DockerSandbox, engine: Engine) -> None:

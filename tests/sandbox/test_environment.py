@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -49,26 +50,25 @@ def images(engine: Engine, base_image: str) -> Iterator[dict[str, str]]:
         )["Id"]
         engine.api.start(container)
         assert engine.api.wait(container)["StatusCode"] == 0, engine.api.logs(container)
-        if name == "repository":
-            made["base"] = engine.api.logs(container).decode().strip()
-        conf = {
-            "Entrypoint": ["echo", "entry point"],
-            "Cmd": ["command"],
-            "Env": ["COLOUR=blue", "PATH=/opt/venv/bin:/usr/local/bin:/usr/bin:/bin"],
-            "WorkingDir": "/srv",
-        }
-        if name == "repository":
-            conf["User"] = "1000"
-        made[name] = engine.api.commit(container, conf=conf)["Id"]
+        changes = [
+            'ENTRYPOINT ["echo", "entry point"]',
+            'CMD ["command"]',
+            "ENV COLOUR=blue",
+            "WORKDIR /srv",
+            *(["USER 1000"] if name == "repository" else []),
+        ]
+        made[name] = f"beyondswe-test/{name}:{uuid.uuid4().hex[:12]}"  # tagged: else it goes with its children
+        repository, _, tag = made[name].partition(":")
+        engine.api.commit(container, repository, tag, changes=changes)
         engine.api.remove_container(container)
     base = run_to_end(engine, made["repository"], command=["cat", "/srv/base"], limits=LIMITS, timeout=30)
     made["base"] = base.stdout.decode().strip()
     yield made
     finish_removals()
-    for image in engine.api.images(name="beyondswe/prepared"):
-        parent = engine.api.inspect_image(image["Id"])["Parent"]
-        if parent in (made["repository"], made["empty"]):
-            engine.api.remove_image(image["Id"], force=True, noprune=True)
+    ids = [engine.api.inspect_image(made[name])["Id"].removeprefix("sha256:") for name in ("repository", "empty")]
+    for image in engine.api.images(filters={"label": "io.beyondswe.role=prepared"}):
+        if engine.api.inspect_image(image["Id"])["Parent"].removeprefix("sha256:") in ids:
+            engine.api.remove_image(image["Id"], force=True)
     for name in ("repository", "empty"):
         engine.api.remove_image(made[name], force=True)
 
@@ -161,7 +161,8 @@ def test_the_image_keeps_its_configuration_and_loses_entry_point_and_owner(
     assert config["Labels"]["io.beyondswe.owner"] == ""
     assert config["Labels"]["io.beyondswe.run"] == ""
     assert environment.user == "1000"
-    assert environment.image_digest == images["repository"]
+    source = engine.api.inspect_image(images["repository"])
+    assert environment.image_digest == (source["RepoDigests"] or [source["Id"]])[0]
 
 
 def test_the_second_time_costs_nothing(
