@@ -26,6 +26,7 @@ INFORMATIVE = {
     "unverified": "the instance has no record of our verification",
     "no_prediction": "nothing was submitted for the instance",
     # why tests failed: an attempt that has one of these and resolves all the same has passed its tests
+    "control_contradiction": "tests that passed did not when they were asked again; it has cost what it shows",
     "collection_errors": "files could not be collected",
     "ended_early": "the process ended before pytest did",
     "out_of_memory": "the memory limit was reached",
