@@ -49,7 +49,6 @@ SCRIPT = b"test_fail_to_pass.py"
 
 _A_TEST = re.compile(rb"^\s*(async\s+)?def test|^\s*class \w*Test|\bunittest\b|>>> ", re.MULTILINE)
 _FLAGS_SHOWN = 20
-_LOOKED_AT = 256 << 10  # bytes of a source file that is read for comparison
 _KNOWN_LIMIT = 64  # instances whose trusted part is kept in memory
 _known: dict[tuple[str, str, str], Trusted] = {}
 
@@ -219,23 +218,18 @@ def source_flags(trees: Trees, snapshot: Snapshot, known: Trusted, overlay: Over
     for path in known.doctested.intersection(changed):
         if suspicion.doctests_of(changed[path][0] or b"") - suspicion.doctests_of(changed[path][1]):
             yield f"doctests_changed:{quoted(path)}"
-    if marks := suspicion.suspicious_marks(changed, known.marks):
-        everywhere = _marks_of(trees, snapshot)
-        for path, mark in marks:
-            if mark not in everywhere:
-                yield f"suspicious_source:{quoted(path)}:{mark}"
+    for path, mark in suspicion.suspicious_marks(changed, known.marks):
+        if not suspicion.is_common(mark, _sources(trees, snapshot)):
+            yield f"suspicious_source:{quoted(path)}:{mark}"
     if found := suspicion.holds_expected_values(changed, known.values, known.literals):
         yield f"suspicious_source:{quoted(found)}:expected_values"
 
 
-def _marks_of(trees: Trees, snapshot: Snapshot) -> frozenset[str]:
-    """What of `suspicion.marks` the source has already, wherever; read only where something is suspicious."""
-    sizes = trees.sizes(snapshot.tree)
-    found: set[str] = set()
+def _sources(trees: Trees, snapshot: Snapshot) -> Iterator[bytes]:
+    """The source as it was before any patch."""
     for path, entry in trees.entries(snapshot.tree).items():
-        if path.endswith(b".py") and not is_protected(path) and sizes.get(path, 0) <= _LOOKED_AT:
-            found |= suspicion.marks(trees.read(entry.oid))
-    return frozenset(found)
+        if path.endswith(b".py") and not is_protected(path):
+            yield trees.read(entry.oid)
 
 
 def trusted(trees: Trees, snapshot: Snapshot, instance: Instance) -> Trusted:

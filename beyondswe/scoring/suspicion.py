@@ -12,6 +12,7 @@ import ast
 import doctest
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import lru_cache
 
 
 def _words(text: str) -> frozenset[str]:
@@ -63,11 +64,24 @@ _READERS = _words(
     "open glob iglob rglob read_text read_bytes listdir scandir walk iterdir getsource getsourcelines"
 )
 _HIDING = _words("b64decode b85decode a85decode decompress fromhex unhexlify loads decode read read_text")
+_TELLS = {
+    "pytest_internals": re.compile(rb"\b_pytest\b"),
+    "asks_for_pytest": re.compile(rb"pytest['\"]\]? (not )?in sys\.modules|sys\.modules.*['\"]pytest['\"]"),
+    "frames": re.compile(rb"_getframe|currentframe|inspect\.stack|\bf_back\b"),
+    "gc": re.compile(rb"get_objects|get_referrers"),
+    "os._exit": re.compile(rb"\b_exit\("),
+    "settrace": re.compile(rb"settrace|setprofile"),
+    "process_files": re.compile(rb"/proc/"),
+    "builtins_exchanged": re.compile(rb"builtins\.\w+ ="),
+    "code_exchanged": re.compile(rb"\.__code__ ="),
+}
+"""What is looked for in the rest of the source. Of the other marks none is any project's way."""
+
 _TRIVIAL = (0, 1, -1, "", b"", True, False, None, ...)
 _ENOUGH = 2  # values of the tests that must be found, all in all
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _SHOWN = 6  # flags of one patch
-_LIMIT = 1 << 20  # bytes of a file that is looked at
+_LOOKED_AT = 4 << 20  # bytes of all files: parsing them is the host's work
 
 
 def marks(source: bytes) -> frozenset[str]:
@@ -80,14 +94,25 @@ def suspicious_marks(
     changed: Mapping[bytes, tuple[bytes | None, bytes]], known: Collection[str]
 ) -> list[tuple[bytes, str]]:
     """What each changed file (path: text before, text after) has that it had not, less what is ``known``."""
-    found = []
+    found: list[tuple[bytes, str]] = []
+    left = _LOOKED_AT
     for path, (before, after) in sorted(changed.items()):
         if path.endswith((b".so", b".pyd")):
             found += [(path, "compiled")] if before is None else []
-        elif path.endswith(b".py") and len(after) <= _LIMIT:
-            new = marks(after) - marks(before or b"") - frozenset(known)
-            found += [(path, mark) for mark in sorted(new)]
+            continue
+        left -= len(after)
+        if left < 0:
+            return [*found[: _SHOWN - 1], (path, "not_looked_at")]
+        if (new := marks(after) - frozenset(known)) and before is not None:
+            new -= marks(before)
+        found += [(path, mark) for mark in sorted(new)]
     return found[:_SHOWN]
+
+
+def is_common(mark: str, sources: Iterable[bytes]) -> bool:
+    """Whether other source files have what a mark stands for as well: then it is this project's way."""
+    tell = _TELLS.get(mark)
+    return tell is not None and any(tell.search(source) for source in sources)
 
 
 def holds_expected_values(
@@ -102,11 +127,15 @@ def holds_expected_values(
     wanted = {_key(value) for values in tests.values() for value in values}
     if len(wanted) < _ENOUGH or wanted & {_key(value) for value in reference}:
         return None
+    left = _LOOKED_AT
     for path, (before, after) in sorted(changed.items()):
-        if path.endswith(b".py") and len(after) <= _LIMIT:
-            new = set(map(_key, literals(after))) - set(map(_key, literals(before or b"")))
-            if wanted <= new:
-                return path
+        left -= len(after)
+        if left < 0:
+            break
+        if not path.endswith(b".py") or not wanted <= set(map(_key, literals(after))):
+            continue
+        if not wanted.intersection(map(_key, literals(before or b""))):
+            return path
     return None
 
 
@@ -153,6 +182,7 @@ def _key(value: object) -> tuple[str, object]:
     return type(value).__name__, value
 
 
+@lru_cache(maxsize=4)  # of one file, asked for its marks and its literals
 def _parsed(source: bytes) -> ast.Module | None:
     try:
         return ast.parse(source)
