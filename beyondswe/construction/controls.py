@@ -201,7 +201,7 @@ def _mixed(usable: Sequence[Question], run: Any) -> list[Question]:
         wrong = {
             one.function
             for one in asked
-            if (given := answers([one], drawn, found)).wrong_passed or given.real_failed
+            if (given := answers([one], drawn, found)).impossible or given.contradicted
         }
         if not wrong:
             return left

@@ -242,13 +242,13 @@ def ask(
         given = answers(questions, drawn, results)
         found = replace(found, decisions=found.decisions + given.decisions, rounds=found.rounds + rounds)
         broken = next(filter(None, map(tampering, evidence)), None)
-        if broken or given.wrong_passed or not given.real_failed:
+        if broken or given.impossible or not given.contradicted:
             break
     return Asked(
         controls=found,
-        real_share=1 - len(given.real_failed) / given.real if given.real else 1.0,
-        tampered=broken or _proof(given.wrong_passed),
-        contradicted=given.real_failed,
+        real_share=1 - given.real_failed / given.real if given.real else 1.0,
+        tampered=broken or _proof(given.impossible),
+        contradicted=given.contradicted,
         records=tuple(records),
         seconds=time.perf_counter() - begun,
     )

@@ -94,26 +94,39 @@ class Answers:
 
     decisions: int  # tests times rounds
     real: int  # those of them in the real form
-    wrong_passed: tuple[str, ...]  # where a wrong form passed
-    real_failed: tuple[str, ...]  # where a real form did not
+    real_failed: int  # those of these that did not pass
+    impossible: tuple[str, ...]  # where tests passed in both forms
+    contradicted: tuple[str, ...]  # where a real form did not pass, and what else such a test showed
 
 
 def answers(
     questions: Sequence[Question], drawn: Plan, results: Sequence[Mapping[str, TestResult]]
 ) -> Answers:
-    """Hold the results of the rounds, by test id, against the forms. A round without results answered nothing."""
-    wrong_passed, real_failed = [], []
-    decisions = real = 0
-    for number, forms in enumerate(drawn):
-        found = results[number] if number < len(results) else {}
-        for question in questions:
-            form = forms[question.function]
-            for name in question.ids:
+    """Hold the results of the rounds, by test id, against the forms. A round without results answered nothing.
+
+    A test that fails in its real form and passes in a wrong one may just give another result than before; one
+    that passes in both cannot fail.
+    """
+    impossible: list[str] = []
+    contradicted: list[str] = []
+    decisions = real = real_failed = 0
+    for question in questions:
+        for name in question.ids:
+            passed: list[str] = []
+            failed: list[str] = []
+            for number, forms in enumerate(drawn):
+                form = forms[question.function]
+                found = results[number] if number < len(results) else {}
                 result = found.get(name, TestResult.MISSING)
                 decisions += 1
                 real += form is None
                 if form is None and result is not TestResult.PASSED:
-                    real_failed.append(f"{name} {result} in its real form in round {number + 1}")
+                    failed.append(f"{name} {result} in its real form in round {number + 1}")
                 elif form is not None and result is TestResult.PASSED:
-                    wrong_passed.append(f"{name} passed in its wrong form {form} in round {number + 1}")
-    return Answers(decisions, real, tuple(wrong_passed), tuple(real_failed))
+                    passed.append(f"{name} passed in its wrong form {form} in round {number + 1}")
+            real_failed += len(failed)
+            if failed:
+                contradicted += [*failed, *passed]
+            else:
+                impossible += passed
+    return Answers(decisions, real, real_failed, tuple(impossible), tuple(contradicted))

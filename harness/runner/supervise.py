@@ -395,6 +395,10 @@ class Template(object):
             others = [int(name) for name in os.listdir("/proc") if name.isdigit()]
             others = [pid for pid in others if pid not in (1, self.pid)]
             if not others:
+                try:
+                    os.kill(self.pid, signal.SIGCONT)  # a child may have stopped it
+                except ProcessLookupError:
+                    pass
                 return status
             for pid in others:
                 try:

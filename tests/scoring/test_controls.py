@@ -117,16 +117,87 @@ def test_every_test_has_a_site_and_the_real_form_still_passes(tmp_path: Path) ->
 @pytest.mark.parametrize("index", range(4))
 def test_each_wrong_form_makes_exactly_its_test_fail(index: int, tmp_path: Path) -> None:
     found = sites(SUITE, NAMES)
-    wrong = {name: here[index % len(here)] for name, here in found.items()}
+    wrong = {here[index % len(here)]: index for here in found.values()}
     assert failed(render(SUITE, found, wrong), tmp_path) == set(NAMES)
-    only = {"test_number": found["test_number"][index % len(found["test_number"])]}
+    only = {found["test_number"][index % len(found["test_number"])]: index}
     assert failed(render(SUITE, found, only), tmp_path) == {"test_number"}
 
 
+@pytest.mark.parametrize(
+    ("asserted", "kinds"),
+    [
+        ("assert f(3) == 6", ["constant"]),
+        ("assert 6 == f(3)", ["constant"]),
+        ("assert f(3) == [g(2), {'a': 4}]", ["constant"]),
+        ("assert f(3) == pytest.approx(0.25)", ["constant"]),
+        ("assert 'word' in f(3)", ["constant"]),
+        ("assert 'a' in f(3)", ["truth"]),  # a text may well hold another letter too
+        ("assert f(3) == g(4)", ["truth"]),  # what a function is given is not changed
+        ("assert not f(3)", ["truth"]),
+        ("assert f(3) is not None", ["truth"]),
+        ("with pytest.raises(KeyError): f(3)", ["raises"]),
+        ("with pytest.raises(KeyError, match='no such'): f(3)", ["constant"]),
+        ("self.assertEqual(f(3), 6)", ["constant"]),
+        ("self.assertEqual(f(3), g(4), 'text of it')", ["truth"]),
+        ("self.assertAlmostEqual(f(3), 0.25, 7)", ["constant"]),
+        ("self.assertTrue(f(3))", ["truth"]),
+        ("check(f(3), 6)", ["call"]),
+        ("run(f(3), 6)", []),  # 6 may be what it is given
+        ("mock.assert_any_call(6)", []),
+    ],
+)
+def test_what_a_result_is_compared_with_changes_and_not_what_is_given(
+    asserted: str, kinds: list[str]
+) -> None:
+    source = f"def test_x(self):\n    pass\n    {asserted}\n".encode()
+    found = [site for site in sites(source, ["test_x"])["test_x"] if site.kind != "last"]
+    assert [site.kind for site in found] == kinds
+    for site in found:
+        assert render(source, {"test_x": [site]}, {site: 1}) != render(source, {"test_x": [site]}, {})
+        compile(render(source, {"test_x": [site]}, {site: 1}), "x", "exec")
+
+
+@pytest.mark.parametrize(
+    "value", ["6", "-17", "0.25", "1e-9", "'a b'", "''", "b'xyz'", "True", "2024", "100000"]
+)
+def test_wrong_values_are_many_and_of_the_same_kind(value: str) -> None:
+    source = f"def test_x():\n    pass\n    assert f() == {value}\n".encode()
+    (site,) = (site for site in sites(source, ["test_x"])["test_x"] if site.kind == "constant")
+    real = eval(site.real)
+    wrong = [eval(site.wrong(seed)) for seed in range(50)]
+    assert all(type(other) is type(real) and other != real for other in wrong)
+    assert len(set(wrong)) > (8 if real is not True else 0)
+
+
+def test_a_value_within_a_tolerance_moves_far() -> None:
+    source = b"def test_x():\n    pass\n    assert f() == pytest.approx(38.2, rel=0.5)\n"
+    (site,) = (site for site in sites(source, ["test_x"])["test_x"] if site.kind == "constant")
+    assert all(abs(eval(site.wrong(seed)) - 38.2) > 100 for seed in range(50))
+
+
+def test_an_assertion_and_its_denial_look_alike() -> None:
+    """Who sees ``is (False)`` cannot tell whether that is the real form of one or the wrong form of the other."""
+    asserts, denies = (
+        sites(b"def test_x():\n    pass\n    assert %s f(3)\n" % word, ["test_x"])["test_x"][0]
+        for word in (b"", b"not")
+    )
+    assert asserts.wrong(0).replace(b" ", b"") == denies.real.replace(b" ", b"")
+
+
 def test_line_numbers_of_statements_before_the_last_one_stay() -> None:
-    found = sites(SUITE, ["test_text_over_lines"])
-    kept = {"test_text_over_lines": [site for site in found["test_text_over_lines"] if site.kind != "last"]}
-    assert render(SUITE, kept, {}).count(b"\n") == SUITE.count(b"\n")
+    source = (
+        b"def test_x():\n    assert (\n        a\n        not in\n        b\n    )\n"
+        b"    assert f() == (\n        'a'\n        'b'\n    )\n"
+    )
+    found = {"test_x": [site for site in sites(source, ["test_x"])["test_x"] if site.kind != "last"]}
+    assert len(found["test_x"]) == 2
+    assert render(source, found, {}).count(b"\n") == source.count(b"\n")
+    assert render(source, found, dict.fromkeys(found["test_x"], 1)).count(b"\n") == source.count(b"\n")
+
+
+def test_of_two_functions_of_one_name_the_later_counts() -> None:
+    source = b"def test_x():\n    assert f() == 1\n\n\ndef test_x():\n    assert f() == 2\n"
+    assert b"== 1\n" in render(source, sites(source, ["test_x"]), {})
 
 
 @pytest.mark.parametrize("source", [b"def test_x(:\n", b"\xff\xfe", b"def test_x():\r    assert 1 == 1\r"])
