@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 JUNIT ?=
 
-.PHONY: setup engine demo check test test-slow clean
+.PHONY: setup engine demo check test test-slow attacks clean
 
 setup: $(VENV)/.installed
 
@@ -33,6 +33,9 @@ test: check engine
 
 test-slow: setup engine
 	$(BIN)/pytest -m slow $(PYTEST_ARGS)
+
+attacks: setup engine
+	$(BIN)/python -m tests.attacks $(CASES)
 
 clean:
 	rm -rf $(VENV) build dist
