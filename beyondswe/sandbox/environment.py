@@ -32,7 +32,7 @@ from beyondswe.sandbox.wire import EngineRefused, call
 if TYPE_CHECKING:
     from beyondswe.sandbox.engine import Engine
 
-VERSION = 1
+VERSION = 2
 """Part of the key of prepared images: raised when what is done to them changes."""
 
 REPOSITORY = "beyondswe/prepared"
@@ -251,7 +251,14 @@ def _remove_image(engine: Engine, image: str) -> None:
     Not its parents: an instance's image that has no tag would go along with it.
     """
     try:
-        call(engine, "DELETE", f"/images/{image}", what=f"remove image {image}", params={"noprune": "1"}, timeout=600)
+        call(
+            engine,
+            "DELETE",
+            f"/images/{image}",
+            what=f"remove image {image}",
+            params={"noprune": "1"},
+            timeout=600,
+        )
     except EngineRefused as error:
         if error.status not in (404, 409) and _inspect(engine, image) is not None:
             raise
