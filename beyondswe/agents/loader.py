@@ -5,6 +5,7 @@ command.
 from __future__ import annotations
 
 import hashlib
+import re
 from pathlib import Path
 
 from beyondswe.agents.command import CommandAgent
@@ -40,8 +41,13 @@ def load_agent(name: str) -> Agent:
     digest = folder_digest(folder)
     if manifest.builtin == "oracle":
         return OracleAgent(manifest, digest=digest)
+    if manifest.command is None and manifest.name == "command":
+        raise UsageError("agent command has no command of its own: give one with --agent-cmd 'CMD'")
     if manifest.command is None:
-        raise UsageError(f"agent {manifest.name} has no command of its own: give one with --agent-cmd 'CMD'")
+        raise UsageError(
+            f"{folder / 'agent.yaml'}: there is no command; add `command:`, such as "
+            '`command: [sh, "{agent_dir}/solve.sh"]` with `files: [solve.sh]`'
+        )
     return CommandAgent(manifest, digest=digest, folder=folder)
 
 
@@ -51,5 +57,14 @@ def agent_from_command(command: str) -> Agent:
         raise UsageError("--agent-cmd is empty")
     digest = hashlib.sha256(command.encode()).hexdigest()
     base = read_manifest(resource("harness", "agents", "command"))
-    manifest = base.model_copy(update={"command": command, "version": digest[:12]})
+    manifest = base.model_copy(update={"name": _name_of(command), "command": command, "version": digest[:12]})
     return CommandAgent(manifest, digest=digest)
+
+
+def _name_of(command: str) -> str:
+    """A name that tells commands apart for people: ``cmd-`` and the first word that is no assignment."""
+    words = [word for word in command.split() if not re.match(r"\w+=", word)]
+    program = Path(words[0].strip("'\"();")).name if words else ""
+    return (
+        f"cmd-{name}" if (name := re.sub(r"[^A-Za-z0-9._-]+", "-", program)[:40].strip("-.")) else "command"
+    )

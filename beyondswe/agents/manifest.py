@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
+import json
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from beyondswe.errors import UsageError
 from beyondswe.sandbox.types import Network
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 
 class PromptVia(StrEnum):
@@ -91,15 +96,67 @@ def read_manifest(folder: Path) -> Manifest:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UsageError(f"{folder} is no agent: it has no agent.yaml") from None
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except yaml.YAMLError as error:
+        raise UsageError(f"{path}{_yaml_fault(error)}") from error
+    except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} cannot be read: {error}") from error
     if not isinstance(document, dict):
-        raise UsageError(f"{path}: expected a mapping with name and command, found {type(document).__name__}")
+        raise UsageError(
+            f"{path}: expected fields such as `name: my-agent` and `command: …`, found {_shown(document)}"
+        )
     try:
-        return Manifest.model_validate(document)
+        manifest = Manifest.model_validate(document)
     except ValidationError as error:
-        faults = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'agent'}: {e['msg']}" for e in error.errors())
-        raise UsageError(f"{path}: {faults}") from None
+        faults = dict.fromkeys(_fault(detail, document) for detail in error.errors())
+        raise UsageError(f"{path}: {'; '.join(faults)}") from None
+    files = [file.relative_to(folder) for file in agent_files(folder)]
+    for name in manifest.files:
+        if not any(file.is_relative_to(name) for file in files):
+            raise UsageError(f"{path}: files: there is no file {name!r} in {folder}")
+    return manifest
+
+
+_EXPECTED = {
+    "name": "letters, digits, dot, dash and underscore, at most 64 of them, beginning with a letter or digit",
+    "version": "text or a number",
+    "command": "text for `sh -c`, or a list of texts (the program and its arguments)",
+    "builtin": "oracle",
+    "prompt": "file, stdin, argument or env",
+    "env": "names of variables, each with a text",
+    "timeout": "a number of seconds above 0",
+    "network": "none or open",
+    "files": "a list of names of files and folders",
+}
+"""What the fields hold, in the words of a message; any other field holds text."""
+
+
+def _fault(detail: ErrorDetails, document: dict[Any, Any]) -> str:
+    """One fault of a manifest in plain words."""
+    if not detail["loc"]:
+        return detail["msg"].removeprefix("Value error, ")
+    field = str(detail["loc"][0])
+    if detail["type"] == "missing":
+        return f"{field} is missing: add `{field}: my-agent`"
+    if detail["type"] == "extra_forbidden":
+        near = difflib.get_close_matches(field, Manifest.model_fields, n=1)
+        known = f"did you mean {near[0]}?" if near else f"there are {', '.join(Manifest.model_fields)}"
+        return f"unknown field {field!r}; {known}"
+    if detail["type"] == "value_error":
+        return f"{field}: {detail['msg'].removeprefix('Value error, ')}"
+    return f"{field}: expected {_EXPECTED.get(field, 'text')}; found {_shown(document.get(field))}"
+
+
+def _shown(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return "nothing" if value is None else text if len(text) <= 80 else f"{text[:79]}…"
+
+
+def _yaml_fault(error: yaml.YAMLError) -> str:
+    """Where and why a text is no YAML, on one line."""
+    mark = getattr(error, "problem_mark", None)
+    where = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+    why = getattr(error, "problem", None) or " ".join(str(error).split())
+    return f"{where}: this is no YAML: {why}"
 
 
 def agent_files(folder: Path) -> list[Path]:

@@ -51,23 +51,32 @@ def test_an_agent_is_taken_from_any_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("manifest", "words"),
     [
-        ("command: x\n", "name: Field required"),
-        ("name: a\ncomand: x\n", "comand"),
+        ("command: x\n", "name is missing: add `name:"),
+        ("name: a\ncomand: x\n", "unknown field 'comand'; did you mean command?"),
+        ("name: a\ncommand: x\nshape: round\n", "unknown field 'shape'; there are name, version,"),
         ("name: a\ncommand: x\nfiles: [../secret]\n", "outside the agent's folder"),
+        ("name: a\ncommand: x\nfiles: [nosuch]\n", "there is no file 'nosuch' in"),
         ("name: a\ncommand: []\n", "command is empty"),
+        ("name: a\ncommand: 7\n", "command: expected text for `sh -c`, or a list of texts (the program and"),
+        ("name: a\ncommand: [x, 7]\n", 'found ["x", 7]'),
+        ("name: a\ncommand: {x: 7}\n", 'found {"x": 7}'),
         ("name: a\ncommand: x\nbuiltin: oracle\n", "exclude each other"),
         ("name: a\ncommand: x\nnetwork: filtered\n", "only none and open"),
-        ("name: a\ncommand: x\ntimeout: 0\n", "timeout"),
-        ("name: a b\ncommand: x\n", "name"),
-        ("- a\n", "expected a mapping"),
-        ("a: [\n", "cannot be read"),
-        ("name: a\n", "no command of its own"),
+        ("name: a\ncommand: x\nnetwork: far\n", "expected none or open"),
+        ("name: a\ncommand: x\ntimeout: 0\n", "timeout: expected a number of seconds above 0; found 0"),
+        ("name: a b\ncommand: x\n", "name: expected letters"),
+        ("- a\n", "expected fields such as `name"),
+        ("", "found nothing"),
+        ("name: a\ncommand: [\n", "line 3, column 1: this is no YAML"),
+        ("name: a\n", "there is no command; add `command:`"),
     ],
 )
 def test_faults_of_a_manifest_are_named(tmp_path: Path, manifest: str, words: str) -> None:
     with pytest.raises(UsageError, match="agent") as caught:
         load_agent(str(agent_folder(tmp_path, manifest)))
     assert words in str(caught.value)
+    for jargon in ("\n", "pydantic", "Input should", "loc", "Value error"):
+        assert jargon not in str(caught.value).replace(str(tmp_path), "")
 
 
 def test_a_changed_file_makes_another_agent_and_links_are_refused(tmp_path: Path) -> None:
@@ -121,6 +130,19 @@ def test_a_command_on_the_spot_has_a_version_by_its_text() -> None:
     )
     with pytest.raises(UsageError):
         agent_from_command("  ")
+
+
+def test_a_command_on_the_spot_is_named_after_its_program() -> None:
+    commands = {
+        "my-agent --x": "cmd-my-agent",
+        "/opt/a/run.sh": "cmd-run.sh",
+        "KEY=1 python3 -m solve": "cmd-python3",
+        "(true)": "cmd-true",
+        "$(x)": "cmd-x",
+        ":": "command",
+        "A=1": "command",
+    }
+    assert {command: agent_from_command(command).name for command in commands} == commands
 
 
 def instance(family: Family, **more: str) -> Instance:
