@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from beyondswe.errors import ScoringError
+from beyondswe.errors import InstanceFault
 from beyondswe.instances.model import Instance
 from beyondswe.sandbox.paths import inside, parents, quoted
 from beyondswe.sandbox.trees import FILE, SYMLINK, Changed, Entry, File, Trees
@@ -114,7 +114,7 @@ def compose(
 ) -> Composition:
     """Compose the job for ``tree`` (the snapshot with a patch applied).
 
-    Without a selection the instance's expected ids are run. Raises `ScoringError` where the dataset is at
+    Without a selection the instance's expected ids are run. Raises `InstanceFault` where the dataset is at
     fault.
     """
     known = trusted(trees, snapshot, instance)
@@ -122,7 +122,7 @@ def compose(
     if selection is None:
         ids, targets = sorted(set(known.expected.values())), known.targets
         if not targets:
-            raise ScoringError(
+            raise InstanceFault(
                 f"instance {instance.instance_id} is at fault, not the patch: none of the files that its "
                 "expected tests name is in the tree, nor do its hidden tests bring one. "
                 "Check FAIL_TO_PASS, f2p_patch and f2p_script."
@@ -133,7 +133,7 @@ def compose(
         # pytest runs nothing at all where one of its arguments is not there.
         targets = tuple(target for target in wished if _is_there(trees, tree, overlay, target))
         if wished and not targets:
-            raise ScoringError(
+            raise InstanceFault(
                 f"instance {instance.instance_id}: none of {', '.join(wished[:5])} is in the tree"
             )
     task, copies = child_task(
@@ -509,5 +509,5 @@ def _encoded(path: str) -> bytes:
     return path.encode("utf-8", "surrogateescape")
 
 
-def _fault(instance: Instance, what: str, error: Exception | None) -> ScoringError:
-    return ScoringError(f"instance {instance.instance_id} is at fault, not the patch: {what} ({error})")
+def _fault(instance: Instance, what: str, error: Exception | None) -> InstanceFault:
+    return InstanceFault(f"instance {instance.instance_id} is at fault, not the patch: {what} ({error})")

@@ -21,7 +21,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from posixpath import basename
 
-from beyondswe.errors import ScoringError
+from beyondswe.errors import InstanceFault, ScoringError
 from beyondswe.instances.model import Instance
 from beyondswe.sandbox.engine import Engine
 from beyondswe.sandbox.paths import parents, quoted
@@ -73,24 +73,24 @@ class Built:
 
 
 def read_suite(instance: Instance) -> Suite:
-    """Read an instance's suite. Raises `ScoringError`: a missing or bad zip is the dataset's fault."""
+    """Read an instance's suite. Raises `InstanceFault`: a missing or bad zip is the dataset's fault."""
     where = f"instance {instance.instance_id}: its test suite {instance.test_suite or '(no name)'}"
     if not instance.test_suite or instance.test_suite_dir is None:
-        raise ScoringError(
+        raise InstanceFault(
             f"{where} was not found. Put the zip beside the dataset or name its folder: --test-suite-dir"
         )
     path = instance.test_suite_dir / instance.test_suite
     try:
         files = dict(read_zip(path.read_bytes()))
     except OSError as error:
-        raise ScoringError(
+        raise InstanceFault(
             f"{where} cannot be read: {error}. Name the folder that holds it: --test-suite-dir"
         ) from error
     except BadArchive as error:
-        raise ScoringError(f"{where} is refused: {error}") from error
+        raise InstanceFault(f"{where} is refused: {error}") from error
     script = files.pop(EVALUATION_SCRIPT, None)
     if not files:
-        raise ScoringError(f"{where} holds no tests")
+        raise InstanceFault(f"{where} holds no tests")
     targets, options = arguments_of(script.data, files) if script else ((), ())
     if not targets:
         targets = tuple(sorted({_text(path.split(b"/")[0]) for path in files if _may_hold_tests(path)}))
@@ -287,7 +287,7 @@ def _is_cleared(path: bytes, roots: Collection[bytes]) -> bool:
 def judge_suite(evidence: Evidence, instance: Instance, suite: Suite) -> tuple[Verdict, float]:
     """The verdict and the rate: tests that passed, of those that are expected."""
     if instance.test_suite_num == 0:
-        raise ScoringError(
+        raise InstanceFault(
             f"instance {instance.instance_id} does not say how many tests its suite has: test_suite_num"
         )
     if reason := infrastructure_fault(evidence):

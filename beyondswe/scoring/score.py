@@ -79,7 +79,8 @@ def score_patch(
     except PatchRejected as error:
         return _not_run(instance, Status.PATCH_REJECTED, f"the patch does not apply: {error}")
     except BeyondSWEError as error:
-        return _not_run(instance, Status.INFRASTRUCTURE_ERROR, str(error))
+        failed = _not_run(instance, Status.INFRASTRUCTURE_ERROR, str(error))
+        return replace(failed, permanent=error.permanent)
 
 
 def run_tests(

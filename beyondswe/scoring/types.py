@@ -67,6 +67,7 @@ class Scored:
     log: str = ""  # what the tests printed: head and tail, never parsed
     records: tuple[str, ...] = ()  # the runner's event stream, one JSON document a line
     controls: Controls | None = None  # None: none was asked
+    permanent: bool = False  # an infrastructure error that trying again cannot mend
     # seconds: apply, compose, build (Doc2Repo), create, put, start, wait, logs, controls, total; tests: the
     # child's own
     timings: dict[str, float] = field(default_factory=dict)
