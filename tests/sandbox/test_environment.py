@@ -57,7 +57,9 @@ def images(engine: Engine, base_image: str) -> Iterator[dict[str, str]]:
             "WORKDIR /srv",
             *(["USER 1000"] if name == "repository" else []),
         ]
-        made[name] = f"beyondswe-test/{name}:{uuid.uuid4().hex[:12]}"  # tagged: else it goes with its children
+        made[name] = (
+            f"beyondswe-test/{name}:{uuid.uuid4().hex[:12]}"  # tagged: else it goes with its children
+        )
         repository, _, tag = made[name].partition(":")
         engine.api.commit(container, repository, tag, changes=changes)
         engine.api.remove_container(container)
@@ -65,7 +67,9 @@ def images(engine: Engine, base_image: str) -> Iterator[dict[str, str]]:
     made["base"] = base.stdout.decode().strip()
     yield made
     finish_removals()
-    ids = [engine.api.inspect_image(made[name])["Id"].removeprefix("sha256:") for name in ("repository", "empty")]
+    ids = [
+        engine.api.inspect_image(made[name])["Id"].removeprefix("sha256:") for name in ("repository", "empty")
+    ]
     for image in engine.api.images(filters={"label": "io.beyondswe.role=prepared"}):
         if engine.api.inspect_image(image["Id"])["Parent"].removeprefix("sha256:") in ids:
             engine.api.remove_image(image["Id"], force=True)
@@ -89,7 +93,10 @@ def environment(engine: Engine, images: dict[str, str]) -> Environment:
         images["repository"],
         workdir=WORK,
         base_commit=images["base"],
-        pre_commands=["echo set-up > set-up.txt", "COLOUR=$COLOUR-ish; [[ $COLOUR == blue-ish ]] && echo hi > a.txt"],
+        pre_commands=[
+            "echo set-up > set-up.txt",
+            "COLOUR=$COLOUR-ish; [[ $COLOUR == blue-ish ]] && echo hi > a.txt",
+        ],
         extra_files={"docs.md": b"# about\n"},
         run_labels={"run": "r1"},
     )
@@ -108,7 +115,10 @@ def in_sandbox(engine: Engine, environment: Environment, command: str) -> str:
 def snapshot_files(environment: Environment, tree: str) -> list[str]:
     git_dir = str(environment.snapshot.git_dir)
     listing = subprocess.run(
-        ["git", "--git-dir", git_dir, "ls-tree", "-r", "--name-only", tree], check=True, capture_output=True, text=True
+        ["git", "--git-dir", git_dir, "ls-tree", "-r", "--name-only", tree],
+        check=True,
+        capture_output=True,
+        text=True,
     )
     return listing.stdout.split()
 
@@ -174,7 +184,10 @@ def test_the_second_time_costs_nothing(
         images["repository"],
         workdir=WORK,
         base_commit=images["base"],
-        pre_commands=["echo set-up > set-up.txt", "COLOUR=$COLOUR-ish; [[ $COLOUR == blue-ish ]] && echo hi > a.txt"],
+        pre_commands=[
+            "echo set-up > set-up.txt",
+            "COLOUR=$COLOUR-ish; [[ $COLOUR == blue-ish ]] && echo hi > a.txt",
+        ],
         extra_files={"docs.md": b"# about\n"},
         run_labels={"run": "r2"},
     )
@@ -202,11 +215,20 @@ def test_a_missing_snapshot_is_made_again_with_its_image(
     assert first.image not in ids  # nothing can start from it any more
 
 
-def test_an_empty_folder_becomes_a_repository_with_its_document(engine: Engine, images: dict[str, str]) -> None:
+def test_an_empty_folder_becomes_a_repository_with_its_document(
+    engine: Engine, images: dict[str, str]
+) -> None:
     made = prepare(
-        engine, images["empty"], workdir=WORK, base_commit="", extra_files={"repo_document.md": b"# build it\n"}
+        engine,
+        images["empty"],
+        workdir=WORK,
+        base_commit="",
+        extra_files={"repo_document.md": b"# build it\n"},
     )
-    assert in_sandbox(engine, made, "git log --format=%s; git status --porcelain; ls") == "snapshot\nrepo_document.md\n"
+    assert (
+        in_sandbox(engine, made, "git log --format=%s; git status --porcelain; ls")
+        == "snapshot\nrepo_document.md\n"
+    )
     assert made.snapshot.base_tree == made.snapshot.tree
 
 
@@ -250,7 +272,9 @@ def test_a_command_that_fails_is_named_with_its_output_and_leaves_nothing(
 
 def test_a_wrong_base_commit_or_image_is_said(engine: Engine, images: dict[str, str]) -> None:
     with pytest.raises(DataError, match="is not in the image's repository"):
-        prepare(engine, images["repository"], workdir=WORK, base_commit="ab" * 20, run_labels={"run": "wrong"})
+        prepare(
+            engine, images["repository"], workdir=WORK, base_commit="ab" * 20, run_labels={"run": "wrong"}
+        )
     assert left(engine, "wrong") == []
     with pytest.raises(EngineError, match=r"no-such-image:x is not there"):
         prepare(engine, "no-such-image:x", workdir=WORK, base_commit="")

@@ -48,10 +48,15 @@ HIDING_PLACES = {
     "a detached later commit": FUTURE + "git checkout -q --detach",
     "packed refs": FUTURE + "git branch later; " + BACK + "git pack-refs --all",
     "a tag on a later commit": FUTURE + "git tag v2.0; git tag -a v2.1 -m '2.1'; " + BACK,
-    "a tag on a later tree and blob": FUTURE + "git tag tree HEAD^{tree}; git tag blob HEAD:future.txt; " + BACK,
+    "a tag on a later tree and blob": FUTURE
+    + "git tag tree HEAD^{tree}; git tag blob HEAD:future.txt; "
+    + BACK,
     "the reflog": FUTURE + BACK,
     "a loose object that nothing names": FUTURE + BACK + "rm -rf .git/logs .git/ORIG_HEAD",
-    "a packed object that nothing names": FUTURE + "git repack -adq; " + BACK + "rm -rf .git/logs .git/ORIG_HEAD",
+    "a packed object that nothing names": FUTURE
+    + "git repack -adq; "
+    + BACK
+    + "rm -rf .git/logs .git/ORIG_HEAD",
     "ORIG_HEAD, FETCH_HEAD, MERGE_HEAD": FUTURE
     + BACK
     + """
@@ -100,7 +105,9 @@ HIDING_PLACES = {
         for f in *.pack; do cp $f pack-00000000000000000000000000000000000000ff.pack; done
     """,
     "odd files among the objects": f"echo {SECRET} > .git/objects/aa-note; echo {SECRET} > .git/objects/pack/tmp_x",
-    "a commit graph": FUTURE + "git commit-graph write --reachable; git multi-pack-index write || true; " + BACK,
+    "a commit graph": FUTURE
+    + "git commit-graph write --reachable; git multi-pack-index write || true; "
+    + BACK,
     "a separate git directory": FUTURE + BACK + "git init -q --separate-git-dir /srv/sep",
     "a link to the git directory": FUTURE + BACK + "mv .git /srv/elsewhere; ln -s /srv/elsewhere .git",
     "a submodule's store": f"""
@@ -357,7 +364,7 @@ def test_a_submodule_becomes_a_repository_of_its_own(shell: Shell) -> None:
 
 def test_repositories_that_the_project_tracks_as_files_are_left_alone(shell: Shell) -> None:
     sandbox = shell(START + """
-        git init -q --bare fixture.git; rm -rf fixture.git/hooks; 
+        git init -q --bare fixture.git; rm -rf fixture.git/hooks;
         touch fixture.git/refs/keep fixture.git/objects/keep; git add -f fixture.git; git commit -qm fixture
     """)  # fmt: skip
     history.cut(sandbox, base_commit="")

@@ -27,7 +27,12 @@ class Host:
         (Host(), Limits(), Limits(cpus=2, memory=4 << 30), ["asked for 4, the host has 2", "8589934592"]),
         (Host(NCPU=8, MemTotal=64 << 30), Limits(), Limits(), []),
         (Host(NCPU=8, MemTotal=64 << 30, MemoryLimit=False), Limits(), Limits(memory=0), ["cannot limit it"]),
-        (Host(NCPU=8, MemTotal=64 << 30, PidsLimit=False), Limits(), Limits(pids=0), ["cannot limit their number"]),
+        (
+            Host(NCPU=8, MemTotal=64 << 30, PidsLimit=False),
+            Limits(),
+            Limits(pids=0),
+            ["cannot limit their number"],
+        ),
     ],
 )
 def test_limits_are_capped_with_a_note(host: Any, asked: Limits, given: Limits, words: list[str]) -> None:
@@ -44,4 +49,6 @@ def test_swap_counts_as_memory_and_what_cannot_be_limited_is_left_out() -> None:
     assert (config["NanoCpus"], config["PidsLimit"], config["NetworkMode"]) == (1_500_000_000, 99, "none")
     assert config["SecurityOpt"] == ["no-new-privileges"]
     config = host_config(host, Limits(cpus=0, memory=0, pids=0), network="none", privileges=True)
-    assert not {"Memory", "MemorySwap", "NanoCpus", "PidsLimit", "SecurityOpt", "Privileged", "CapAdd"} & set(config)
+    assert not {"Memory", "MemorySwap", "NanoCpus", "PidsLimit", "SecurityOpt", "Privileged", "CapAdd"} & set(
+        config
+    )
