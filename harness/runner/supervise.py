@@ -267,6 +267,7 @@ def apply_change(payload, job, workdir):
     """Deletions, then files, each in the folder of its number: 0 is the workdir, then come ``places``."""
     deleted = 0
     for path in job["delete"]:
+        forget(workdir, path)
         tree.delete(workdir, encode(path))
         deleted += 1
     owners = []
@@ -283,8 +284,15 @@ def apply_change(payload, job, workdir):
         else:
             mode = int(mode, 8)
         root, owner = owners[place]
+        forget(root, path)
         tree.write(root, encode(path), mode, data, owner)
     return {"deleted": deleted, "written": len(job["write"])}
+
+
+def forget(root, path):
+    """What was compiled of a module that changes must not be taken for it, whatever it says it was made from."""
+    if path.endswith(".py"):
+        tree.forget_compiled(root, encode(path))
 
 
 class Child(object):

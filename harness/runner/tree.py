@@ -85,21 +85,35 @@ def write(root, path, mode, data, owner, seconds=None):
 
 
 def forget_compiled(root, path):
-    """Remove what an interpreter keeps beside a module as its compiled form."""
+    """Remove what an interpreter keeps beside a module as its compiled form, and the folder for it if that is
+    empty then.
+    """
     parts = parts_of(path)
     folder = os.open(root, _FOLDER)
     try:
-        for part in parts[:-1] + [b"__pycache__"]:
+        for part in parts[:-1]:
             try:
                 deeper = os.open(part, _FOLDER, dir_fd=folder)
-            except OSError:  # nothing was compiled there
+            except OSError:  # no such folder: nothing was compiled there
                 return
             os.close(folder)
             folder = deeper
-        stem = parts[-1].rpartition(b".")[0] + b"."
-        for entry in map(os.fsencode, os.listdir(folder)):
-            if entry.startswith(stem):
-                _remove(folder, entry)
+        try:
+            caches = os.open(b"__pycache__", _FOLDER, dir_fd=folder)
+        except OSError:  # nothing was compiled there, or a link says where it was
+            _remove(folder, b"__pycache__")
+            return
+        try:
+            stem = parts[-1].rpartition(b".")[0] + b"."
+            for entry in map(os.fsencode, os.listdir(caches)):
+                if entry.startswith(stem):
+                    _remove(caches, entry)
+        finally:
+            os.close(caches)
+        try:
+            os.rmdir(b"__pycache__", dir_fd=folder)
+        except OSError:
+            pass  # other modules have something left
     finally:
         os.close(folder)
 

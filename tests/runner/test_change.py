@@ -122,3 +122,33 @@ def test_files_go_to_other_places_too_and_scripts_find_the_interpreter(engine, p
     job = Job("/workspace", write=write, places=("/opt/x", "/opt/y/bin"), command=("/opt/y/bin/tool",))
     evidence = run(engine, python_image, job)
     assert evidence.log == "/opt/venv\n"
+
+
+def test_nothing_compiled_stands_for_a_module_that_changes(engine, python_image):
+    """Caches that are never checked against their source, as some images hold; and none left of what is gone."""
+    container = engine.client.containers.create(
+        python_image,
+        [
+            "sh",
+            "-ec",
+            "mkdir -p /workspace/gone; cd /workspace; echo 'X = 1' > a.py; echo 'X = 1' > gone/__init__.py; "
+            "python -m compileall -q --invalidation-mode unchecked-hash .",
+        ],
+        network="none",
+        labels=labels(role="test"),
+    )
+    container.start()
+    assert container.wait()["StatusCode"] == 0
+    image = container.commit("beyondswe-test-compiled")
+    container.remove()
+    job = Job(
+        "/workspace",
+        delete=(b"gone/__init__.py",),
+        write=(Write(b"a.py", "100644", b"X = 2\n"),),
+        command=("/bin/sh", "-c", "cd /workspace; {python} -c 'import a; print(a.X)'; ls"),
+    )
+    try:
+        evidence = run(engine, str(image.id), job)
+    finally:
+        engine.client.images.remove(str(image.id), force=True)
+    assert evidence.log.split() == ["2", "__pycache__", "a.py"]
