@@ -9,7 +9,8 @@
     └── ScoringError    the scorer's own: becomes an infrastructure error
         └── InstanceFault   the instance's, not the patch's
 
-An error that is ``permanent`` is the same the next time: nobody tries again. Every message says what happened, where, and what to do about it.
+An error that is ``permanent`` is the same the next time: nobody tries again.
+Every message says what happened, where, and what to do about it.
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from beyondswe.errors import UsageError
+
 _PACKAGE = Path(__file__).resolve().parent
 _BUNDLED = _PACKAGE / "_bundled"
 
@@ -25,7 +27,8 @@ def resource(*parts: str) -> Path:
 def cache_dir(*parts: str) -> Path:
     """A folder for what can be made again, created if need be.
 
-    ``BEYONDSWE_CACHE`` names it; else ``$XDG_CACHE_HOME/beyondswe``; else ``~/.cache/beyondswe``.
+    ``BEYONDSWE_CACHE`` names it; else ``$XDG_CACHE_HOME/beyondswe``; else ``~/.cache/beyondswe``. `UsageError`
+    where it cannot be written to.
     """
     named = os.environ.get("BEYONDSWE_CACHE")
     base = (
@@ -34,5 +37,16 @@ def cache_dir(*parts: str) -> Path:
         else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "beyondswe"
     )
     path = base.joinpath(*parts)
-    path.mkdir(parents=True, exist_ok=True)
+    why = ""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        why = error.strerror or str(error)
+    else:
+        if not os.access(path, os.W_OK):
+            why = "it is read-only"
+    if why:
+        raise UsageError(
+            f"the cache folder {path} cannot be written to ({why}); name another one with BEYONDSWE_CACHE"
+        )
     return path

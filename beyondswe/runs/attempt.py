@@ -45,6 +45,7 @@ class Finished:
 
     outcome: Outcome
     files: dict[str, bytes]
+    permanent: bool = False  # an infrastructure error that trying again cannot mend
 
 
 class Environments:
@@ -93,6 +94,7 @@ class _Evidence:
     flags: list[str] = field(default_factory=list)
     cached: bool = False
     error: str | None = None
+    permanent: bool = False
     trace: str = ""
 
     @contextmanager
@@ -229,6 +231,7 @@ class Attempts:
             raise
         except BeyondSWEError as error:
             evidence.error, evidence.trace = str(error), traceback.format_exc()
+            evidence.permanent = error.permanent
         except Exception as error:
             # A fault of this program, or an answer that nobody foresaw: it may cost one attempt, not all.
             evidence.error, evidence.trace = f"{type(error).__name__}: {error}", traceback.format_exc()
@@ -272,6 +275,7 @@ def _finished(evidence: _Evidence) -> Finished:
             error=evidence.error,
             log=scored.log,
             records=scored.records,
+            permanent=evidence.permanent,
         )
     end, environment, patch = evidence.end, evidence.environment, evidence.patch
     more = {
@@ -318,4 +322,4 @@ def _finished(evidence: _Evidence) -> Finished:
         )
     if evidence.trace:
         files["logs/error.log"] = evidence.trace.encode("utf-8", "backslashreplace")
-    return Finished(outcome, files)
+    return Finished(outcome, files, permanent=scored.permanent)

@@ -85,10 +85,20 @@ class StorageError(EngineError):
     exit_code = 1
 
     def __init__(self, path: Path, why: str) -> None:
+        self.why, self.advice = why, _advice(why)
         super().__init__(
             f"cannot write to {path}: {why}. Nothing finished is lost: "
-            "make room, then run the same command again."
+            f"{self.advice}, then run the same command again"
         )
+
+
+def _advice(why: str) -> str:
+    """What to do about a disk that takes no more, by the system's or SQLite's words."""
+    if re.search(r"no space|full|quota|too large", why, re.IGNORECASE):
+        return "make room"
+    if re.search(r"read-?only|permi|denied", why, re.IGNORECASE):
+        return "make it writable"
+    return "see to that disk"
 
 
 class RunFolder:

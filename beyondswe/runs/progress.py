@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from beyondswe.scoring.types import Status
@@ -35,9 +36,11 @@ def spoken(seconds: float) -> str:
 class Progress:
     """Told of every attempt that ended; says so on standard error."""
 
-    def __init__(self, total: int, *, console: Console, done: int = 0) -> None:
-        self._total, self._before, self._done = total, done, done
-        self._statuses: Counter[str] = Counter()
+    def __init__(self, total: int, *, console: Console, before: Mapping[str, int] | None = None) -> None:
+        """``before``: how many attempts of the run ended how, when it was worked on before."""
+        self._statuses: Counter[str] = Counter(before or {})
+        self._total, self._before = total, self._statuses.total()
+        self._done = self._before
         self._retries = 0
         self._started = self._spoke = time.monotonic()
         self._bar: Bar | None = None
@@ -59,6 +62,8 @@ class Progress:
             )
             self._bar.start()
             self._task = self._bar.add_task(self._text(), total=self._total, completed=self._done)
+        else:
+            self._line()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -89,10 +94,13 @@ class Progress:
 
     def _line(self) -> None:
         self._spoke = time.monotonic()
-        print(f"{self._done}/{self._total} attempts: {self._text()}", file=sys.stderr, flush=True)
+        text = f"{self._done}/{self._total} attempts: {self._text()}".removesuffix(": ")
+        print(text, file=sys.stderr, flush=True)
 
     def _text(self) -> str:
-        parts = [f"{count} {status}" for status, count in self._statuses.most_common()]
+        before = f" ({self._before} from before)" if self._before else ""
+        statuses = [f"{count} {status}" for status, count in self._statuses.most_common()]
+        parts = [", ".join(statuses) + before] if statuses else []
         if self._retries:
             parts.append(f"{self._retries} tried again")
         left = time_left(

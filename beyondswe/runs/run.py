@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -16,7 +16,7 @@ from beyondswe.errors import UsageError
 from beyondswe.instances.model import Instance
 from beyondswe.runs.attempt import Work
 from beyondswe.runs.cleanup import remove_dead_containers, remove_own_containers, wait_for_engine
-from beyondswe.runs.folder import RunFolder, check_run_id, disk_errors
+from beyondswe.runs.folder import RunFolder, StorageError, check_run_id, disk_errors
 from beyondswe.runs.ledger import Item, Ledger
 from beyondswe.runs.progress import Progress
 from beyondswe.runs.scheduler import Scheduler
@@ -46,9 +46,9 @@ class OpenRun:
         with).
         """
         remove_dead_containers(engine)
-        done = sum(self.ledger.statuses().values())
-        total = done + len(self.ledger.pending())
-        with Progress(total, console=console, done=done) as progress:
+        before = self.ledger.statuses()
+        total = sum(before.values()) + len(self.ledger.pending())
+        with Progress(total, console=console, before=before) as progress:
             complete = Scheduler(
                 folder=self.folder,
                 ledger=self.ledger,
@@ -77,19 +77,12 @@ def open_run(
     cleaned up after by the next start.
     """
     folder = RunFolder((runs_dir / check_run_id(run_id)).resolve())
-    if (
-        folder.path.exists()
-        and not folder.ledger.exists()
-        and any(p.name != ".lock" for p in folder.path.iterdir())
-    ):
-        raise UsageError(
-            f"{folder.path} is there already and is no run that can be gone on with; use another --run-id"
-        )
-    with disk_errors(folder.path):
-        folder.path.mkdir(parents=True, exist_ok=True)
-    with folder.lock():
-        ledger = Ledger(folder.ledger)
-        try:
+    with ExitStack() as held:
+        with _nothing_started(runs_dir):
+            _check_free(folder)
+            folder.path.mkdir(parents=True, exist_ok=True)
+            held.enter_context(folder.lock())
+            ledger = held.enter_context(closing(Ledger(folder.ledger)))
             before = ledger.options()
             if before is not None:
                 check_same(run_id, before, settings.options())
@@ -102,10 +95,37 @@ def open_run(
                 document = settings.run_document(run_id, package_version=version("beyondswe"), started=_now())
                 folder.write_json("run.json", document)
             folder.rebuild_results(ledger.outcomes())
-            with _temporary_files(folder.temporary):
-                yield OpenRun(folder, ledger, settings, resumed=before is not None)
-        finally:
-            ledger.close()
+            held.enter_context(_temporary_files(folder.temporary))
+        yield OpenRun(folder, ledger, settings, resumed=before is not None)
+
+
+def _check_free(folder: RunFolder) -> None:
+    """Whether the folder is a run's, or nobody's."""
+    if (
+        folder.path.exists()
+        and not folder.ledger.exists()
+        and any(p.name != ".lock" for p in folder.path.iterdir())
+    ):
+        raise UsageError(
+            f"{folder.path} is there already and is no run that can be gone on with; use another --run-id"
+        )
+
+
+@contextmanager
+def _nothing_started(runs_dir: Path) -> Iterator[None]:
+    """A folder that cannot be written to is wrong use as long as nothing was begun."""
+    try:
+        yield
+    except StorageError as error:
+        raise UsageError(
+            f"--runs-dir {runs_dir} cannot be written to ({error.why}): "
+            f"{error.advice}, or name another folder with --runs-dir"
+        ) from error
+    except OSError as error:
+        raise UsageError(
+            f"--runs-dir {runs_dir} cannot be written to ({error.strerror or error}); "
+            "name another folder with --runs-dir"
+        ) from error
 
 
 @contextmanager

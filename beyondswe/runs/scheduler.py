@@ -139,7 +139,7 @@ class Scheduler:
                 return
             self._folder.write_attempt(item.instance_id, item.attempt, finished.files)
             row = finished.outcome.model_dump_json()
-            if failed and queued.tries < len(BACKOFF):
+            if failed and not finished.permanent and queued.tries < len(BACKOFF):
                 self._ledger.retry(item, row)
                 self._progress.retried(item.instance_id, item.attempt, finished.outcome.error)
                 again = _Queued(item, queued.tries + 1, time.monotonic() + BACKOFF[queued.tries])
@@ -165,6 +165,8 @@ class Scheduler:
 
         def on_signal(_number: int, _frame: FrameType | None) -> None:
             if self._interrupted:
+                hint = f"left at once; go on with the same command and --run-id {self._folder.run_id}\n"
+                os.write(2, hint.encode())  # not by way of a console, which the thread below us may hold
                 os._exit(130)  # what is left behind is removed when the run goes on
             self._interrupted = True
             self._stop.set()

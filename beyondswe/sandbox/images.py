@@ -8,6 +8,7 @@ below ``beyondswe/`` are made here and never asked of a registry, where anybody 
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -23,15 +24,19 @@ from beyondswe.sandbox.locks import exclusive
 LOCAL_PREFIX = "beyondswe/"
 """Names of images that are built here."""
 
+_NOT_IN_REGISTRY = re.compile(
+    r"manifest unknown|manifest for \S+ not found|repository does not exist|no matching manifest"
+    r"|no image found in manifest list|invalid reference format"
+)
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}
 
 
 class PullFailed(EngineError):
-    """A registry did not give an image: it does not answer, does not have it, or does not let us."""
+    """A registry did not give an image: it does not answer, or (``permanent``) it does not have it."""
 
-    def __init__(self, ref: str, reason: str) -> None:
+    def __init__(self, ref: str, reason: str, *, permanent: bool = False) -> None:
         self.ref, self.reason = ref, reason
-        super().__init__(f"cannot pull {ref}: {reason}")
+        super().__init__(f"cannot pull {ref}: {reason}", permanent=permanent)
 
 
 @dataclass(frozen=True)
@@ -70,7 +75,10 @@ def ensure_image(
     if found is None:
         if ref.startswith(LOCAL_PREFIX):
             raise EngineError(
-                f"{ref} is built on this machine, and is not there: build the dataset's environments again"
+                f"there is no image {ref} on this machine, and names like this are in no registry. Images of "
+                "demo and pypi are built when the dataset is named as such: --dataset demo, --dataset pypi. "
+                "Any other has to be built where its dataset was made, and brought here (docker save, load).",
+                permanent=True,
             )
         with exclusive(f"{engine.host} pull {ref}"):
             found = _inspect(engine, ref)  # another process may have pulled it while we waited
@@ -87,7 +95,8 @@ def ensure_image(
     if not _matches(_platform_of(found), wanted):
         raise EngineError(
             f"{ref} is made for {_platform_of(found)}, and {wanted} is needed: "
-            "use a machine of that kind, or an image of this dataset for this one"
+            "use a machine of that kind, or an image of this dataset for this one",
+            permanent=True,
         )
     _Ledger(engine).used(str(found["Id"]))
     if max_disk is not None:
@@ -203,7 +212,9 @@ def pull(engine: Engine, ref: str, *, platform: str | None = None, silence: int 
     try:
         for event in _pull_events(engine, ref, platform, silence):
             if "error" in event or "message" in event:
-                raise PullFailed(ref, _plain(str(event.get("error") or event["message"]), platform))
+                reason = str(event.get("error") or event["message"])
+                gone = event.get("status_code") == 404 or bool(_NOT_IN_REGISTRY.search(reason))
+                raise PullFailed(ref, _plain(reason, platform), permanent=gone)
     except RequestException as error:
         raise PullFailed(ref, f"no word from the registry for {silence} s ({error})") from error
     except DockerException as error:
@@ -233,7 +244,7 @@ def _pull_events(engine: Engine, ref: str, platform: str | None, silence: int) -
     ) as response:
         for line in response.iter_lines():
             if line:
-                yield dict(json.loads(line))
+                yield {"status_code": response.status_code, **json.loads(line)}
 
 
 def engine_platform(engine: Engine) -> str:

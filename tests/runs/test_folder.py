@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from beyondswe.errors import UsageError
-from beyondswe.runs.folder import RunFolder, check_run_id, find_run, folder_name, new_run_id
+from beyondswe.runs.folder import RunFolder, StorageError, check_run_id, find_run, folder_name, new_run_id
 
 
 def test_new_run_ids_are_readable_and_differ() -> None:
@@ -17,6 +17,20 @@ def test_new_run_ids_are_readable_and_differ() -> None:
     assert first != second
     assert "-oracle-My_Set-" in first
     assert check_run_id(first) == first
+
+
+@pytest.mark.parametrize(
+    ("why", "advice"),
+    [
+        ("No space left on device", "make room"),
+        ("database or disk is full", "make room"),
+        ("Read-only file system", "make it writable"),
+        ("attempt to write a readonly database", "make it writable"),
+        ("Input/output error", "see to that disk"),
+    ],
+)
+def test_the_advice_fits_what_is_wrong_with_the_disk(why: str, advice: str) -> None:
+    assert f"Nothing finished is lost: {advice}, then" in str(StorageError(Path("r"), why))
 
 
 @pytest.mark.parametrize("bad", ["", ".", "..", "a/b", "-x", "a b", "x" * 200, "a\n"])

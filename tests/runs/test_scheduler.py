@@ -8,6 +8,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -144,6 +145,19 @@ def test_after_three_tries_an_infrastructure_error_stands(tmp_path: Path) -> Non
     assert run.results() == {("a", "infrastructure_error"): 1}
 
 
+def test_what_trying_again_cannot_mend_is_not_tried_again(tmp_path: Path) -> None:
+    run = Run(tmp_path, "a")
+    calls = []
+
+    def work(instance: Instance, attempt: int, _: Path | None) -> Finished:
+        calls.append(attempt)
+        return replace(finished(instance, attempt, Status.INFRASTRUCTURE_ERROR), permanent=True)
+
+    assert run.work_off(work)
+    assert len(calls) == 1
+    assert run.results() == {("a", "infrastructure_error"): 1}
+
+
 @pytest.mark.parametrize("status", [status for status in Status if status is not Status.INFRASTRUCTURE_ERROR])
 def test_no_other_status_is_tried_again(tmp_path: Path, status: Status) -> None:
     run = Run(tmp_path, "a")
@@ -204,11 +218,21 @@ def test_the_time_left_follows_from_what_is_done() -> None:
     assert (spoken(4.2), spoken(190), spoken(7500)) == ("4 s", "3 min 10 s", "2 h 05 min")
 
 
-def test_progress_without_a_terminal_says_a_line_at_the_end(
+def test_progress_without_a_terminal_says_a_line_at_the_start_and_at_the_end(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = Run(tmp_path, "ab")
     started = time.monotonic()
     run.work_off(lambda instance, attempt, _: finished(instance, attempt))
     assert time.monotonic() - started < 5
-    assert capsys.readouterr().err == "2/2 attempts: 2 resolved\n"
+    assert capsys.readouterr().err == "0/2 attempts\n2/2 attempts: 2 resolved\n"
+
+
+def test_progress_counts_what_was_there_before(capsys: pytest.CaptureFixture[str]) -> None:
+    before = {"unresolved": 3, "resolved": 1}
+    with Progress(5, console=Console(file=io.StringIO()), before=before) as progress:
+        progress.finished(Status.UNRESOLVED)
+    assert capsys.readouterr().err.splitlines() == [
+        "4/5 attempts: 3 unresolved, 1 resolved (4 from before)",
+        "5/5 attempts: 4 unresolved, 1 resolved (4 from before)",
+    ]

@@ -59,8 +59,9 @@ class TestEnsure:
     def test_an_image_that_the_registry_does_not_have_is_the_machines_fault(
         self, engine: Engine, registry: Registry
     ) -> None:
-        with pytest.raises(EngineError, match=r"cannot pull .*/absent:1: .*"):
+        with pytest.raises(EngineError, match=r"cannot pull .*/absent:1: .*") as failure:
             ensure_image(engine, f"{registry.address}/absent:1")
+        assert failure.value.permanent
 
     def test_a_registry_in_trouble_is_reported_with_its_words(
         self, engine: Engine, registry: Registry
@@ -70,6 +71,7 @@ class TestEnsure:
         with pytest.raises(PullFailed) as failure:
             ensure_image(engine, f"{registry.address}/image:1")
         assert "503" in failure.value.reason or "unavailable" in failure.value.reason.lower()
+        assert not failure.value.permanent
 
     def test_a_registry_that_says_nothing_is_given_up(self, engine: Engine, registry: Registry) -> None:
         registry.add("image", "1")
@@ -100,7 +102,7 @@ class TestEnsure:
         assert ensure_image(engine, f"{registry.address}/image:all").platform == "linux/amd64"
 
     def test_names_that_are_built_here_are_never_asked_of_a_registry(self, engine: Engine) -> None:
-        with pytest.raises(EngineError, match="is built on this machine, and is not there"):
+        with pytest.raises(EngineError, match="there is no image beyondswe/no-such-thing:1 on this"):
             ensure_image(engine, "beyondswe/no-such-thing:1")
 
     def test_an_image_that_is_there_is_used_whoever_made_it(self, engine: Engine, base_image: str) -> None:
