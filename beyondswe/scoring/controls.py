@@ -24,7 +24,7 @@ import string
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-OPAQUE = frozenset({"constant", "call"})
+OPAQUE = frozenset({"constant", "call", "table"})
 """Kinds of sites whose form nobody can tell who does not know the answer."""
 
 _UNRELATED = ("EOFError", "BufferError")
@@ -59,7 +59,7 @@ class Site:
     """One place in a test that has two forms. Offsets are bytes; ``start == end`` is an insertion."""
 
     test: str  # "test_x" or "TestA::test_x": the id behind the file, without parameters
-    kind: str  # constant, call, raises, truth, last
+    kind: str  # constant, call, table, raises, truth, last
     index: int  # position among the sites of this test; stable for a given source
     start: int
     end: int
@@ -153,6 +153,7 @@ def _sites_of(name: str, function: _Function, source: _Source) -> Iterator[Site]
 
 
 def _inner(function: _Function, source: _Source) -> Iterator[_Candidate]:
+    yield from _of_table(function, source)
     for node in _walk(function):
         if isinstance(node, ast.Assert):
             yield from _of_assertion(node.test, source)
@@ -238,6 +239,120 @@ def _of_helper(call: ast.Call, source: _Source) -> Iterator[_Candidate]:
         constant = _constant(call.args[-1], far=True)
         if constant and len(call.args) > 1:
             yield _changed("call", *constant, source)
+
+
+def _of_table(function: _Function, source: _Source) -> Iterator[_Candidate]:
+    """The expected values of ``parametrize``, all at once, under the ids that pytest gives to the real ones."""
+    tables = [node for node in function.decorator_list if _is_parametrize(node)]
+    if len(tables) != 1:
+        return
+    (table,) = tables
+    assert isinstance(table, ast.Call)
+    names, rows = _names(table.args[0]), _rows(table.args[1])
+    ids = _ids(names, rows)
+    for column, name in enumerate(names):
+        far = _compared(function, name)
+        changed = [_constant(row[column], bool(far)) for row in rows if column < len(row)]
+        if far is None or ids is None or None in changed:
+            continue
+        begin, end = source.start(table.args[1]), source.end(table.args[1])
+        cells = [
+            (source.start(node) - begin, source.end(node) - begin, node, much)
+            for node, much in filter(None, changed)
+        ]
+        pinned = f", ids={ids!a}".encode()
+        yield "table", begin, end, _with_cells(cells, pinned, False), _with_cells(cells, pinned, True)
+        return
+
+
+def _with_cells(cells: list[tuple[int, int, ast.expr, bool]], pinned: bytes, wrong: bool) -> _Form:
+    def make(own: bytes, seeded: random.Random) -> bytes:
+        parts, at = [], 0
+        for start, end, node, much in cells:
+            assert isinstance(node, ast.Constant)
+            value = _other(node.value, seeded, much) if wrong else node.value
+            parts += [own[at:start], _literal(value, own[start:end])]
+            at = end
+        return b"".join([*parts, own[at:], pinned])
+
+    return make
+
+
+def _is_parametrize(node: ast.expr) -> bool:
+    return (
+        isinstance(node, ast.Call)
+        and _name(node.func) == "parametrize"
+        and len(node.args) == 2
+        and not node.keywords
+    )
+
+
+def _names(node: ast.expr) -> list[str]:
+    try:
+        value = ast.literal_eval(node)
+    except ValueError:
+        return []
+    if isinstance(value, str):
+        return [name.strip() for name in value.split(",") if name.strip()]
+    return [name for name in value if isinstance(name, str)] if isinstance(value, list | tuple) else []
+
+
+def _rows(node: ast.expr) -> list[list[ast.expr]]:
+    if not isinstance(node, ast.List | ast.Tuple):
+        return []
+    return [row.elts if isinstance(row, ast.Tuple | ast.List) else [row] for row in node.elts]
+
+
+def _ids(names: list[str], rows: list[list[ast.expr]]) -> list[str] | None:
+    """The ids that pytest makes of literal rows; None where that is not plain."""
+    found = []
+    for number, row in enumerate(rows):
+        try:
+            values = [ast.literal_eval(cell) for cell in row]
+        except ValueError:
+            return None
+        if len(values) != len(names) or (len(names) == 1 and isinstance(row[0], ast.Tuple | ast.List)):
+            return None
+        parts = []
+        for name, value in zip(names, values, strict=True):
+            if isinstance(value, str):
+                if not (value.isascii() and value.isprintable()) or "\\" in value:
+                    return None
+                parts.append(value)
+            elif value is None or isinstance(value, bool | int | float):
+                parts.append(str(value))
+            elif isinstance(value, list | tuple | dict | set):
+                parts.append(f"{name}{number}")
+            else:
+                return None
+        found.append("-".join(parts))
+    return found if found and len(set(found)) == len(found) else None
+
+
+def _compared(function: _Function, name: str) -> bool | None:
+    """Whether a parameter is what results are compared with, and nothing else: False if exactly, True if within a
+    tolerance; None if not.
+    """
+    uses = sum(isinstance(node, ast.Name) and node.id == name for node in ast.walk(function))
+    exact = tolerant = 0
+    for node in _walk(function):
+        sides: list[ast.expr] = []
+        far = False
+        if isinstance(node, ast.Assert) and isinstance(node.test, ast.Compare) and len(node.test.ops) == 1:
+            if isinstance(node.test.ops[0], ast.Eq):
+                sides = [node.test.left, *node.test.comparators]
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            called = _name(node.value.func)
+            far = called in _TOLERANT
+            if called in _EQUALITIES:
+                sides = node.value.args[:2]
+        for side in sides:
+            if isinstance(side, ast.Call) and _name(side.func) in _TOLERANT and side.args:
+                tolerant += isinstance(side.args[0], ast.Name) and side.args[0].id == name
+            elif isinstance(side, ast.Name) and side.id == name:
+                tolerant += far
+                exact += not far
+    return bool(tolerant) if uses and uses == exact + tolerant else None
 
 
 def _is_telling(node: ast.expr) -> bool:

@@ -36,6 +36,22 @@ def test_parametrised(given, expected):
     assert given + 1 == expected
 
 
+@pytest.mark.parametrize(
+    "given, expected, tolerance",
+    [
+        (1, 1.5, [0.1]),  # a comment stays
+        (-2, -3, [0.1]),
+    ],
+)
+def test_table(given, expected, tolerance):
+    assert given * 1.5 == pytest.approx(expected, abs=tolerance[0])
+
+
+@pytest.mark.parametrize(("given", "expected"), (["a", "A"], ["b c", "B C"]))
+def test_table_of_texts(given, expected):
+    assert given.upper() == expected
+
+
 def test_raises():
     with pytest.raises(ZeroDivisionError):
         1 / 0
@@ -75,6 +91,8 @@ NAMES = [
     "test_number",
     "test_text_over_lines",
     "test_parametrised",
+    "test_table",
+    "test_table_of_texts",
     "test_raises",
     "test_truth",
     "test_approx_and_list",
@@ -167,6 +185,25 @@ def test_wrong_values_are_many_and_of_the_same_kind(value: str) -> None:
     wrong = [eval(site.wrong(seed)) for seed in range(50)]
     assert all(type(other) is type(real) and other != real for other in wrong)
     assert len(set(wrong)) > (8 if real is not True else 0)
+
+
+@pytest.mark.parametrize(
+    ("table", "body"),
+    [
+        ('"a, b", [(1, 2), (3, 4)]', "assert f(a) == g(b)"),  # b is given to a function
+        ('"a, b", [(1, 2), (3, 4)]', "assert f(a, b) == b"),
+        ('"a, b", [(1, 2), (1, 2)]', "assert f(a) == b"),  # pytest numbers ids that are alike
+        ('"a, b", [(1, X), (3, 4)]', "assert f(a) == b"),
+        ('"a, b", [(1, 2), pytest.param(3, 4)]', "assert f(a) == b"),
+        ('"a, b", [("\\n", 2), (3, 4)]', "assert f(a) == b"),
+        ('"a, b", [(1, 2), (3, 4)], ids=str', "assert f(a) == b"),
+        ('"a, b", [(1, None), (3, 4)]', "assert f(a) == b"),
+        ('"a, b", CASES', "assert f(a) == b"),
+    ],
+)
+def test_tables_whose_ids_or_use_are_not_plain_are_left_alone(table: str, body: str) -> None:
+    source = f"@pytest.mark.parametrize({table})\ndef test_x(a, b):\n    pass\n    {body}\n".encode()
+    assert "table" not in [site.kind for site in sites(source, ["test_x"])["test_x"]]
 
 
 def test_a_value_within_a_tolerance_moves_far() -> None:

@@ -62,6 +62,11 @@ def test_table(a, expected):
     assert mul(a, 4) == expected
 
 
+@pytest.mark.parametrize("a, b", [(2, 8), (3, 12)])
+def test_pairs(a, b):
+    assert mul(a, b) == mul(b, a) != a + b
+
+
 class TestGroup:
     def test_member(self, pair):
         assert mul(*pair) == 6
@@ -97,6 +102,8 @@ F2P = tuple(
         "test_odd_ids[a/b \\xe9 \\\\n]",
         "test_table[2-8]",
         "test_table[3-12]",
+        "test_pairs[2-8]",
+        "test_pairs[3-12]",
         "TestGroup::test_member",
         "TestGroup::TestInner::test_deeper",
         "Case::test_equal",
@@ -172,7 +179,7 @@ def test_every_kind_of_test_has_a_control_and_those_that_can_be_told_are_marked(
     assert set(functions) == {function_of(name) for name in (*F2P, *P2P)}
     assert controls["no_control"] == []
     told = {name for name, forms in functions.items() if forms[0].startswith(("truth", "raises", "last"))}
-    assert told == {f"test_fail_to_pass.py::{name}" for name in ("test_table", "Case::test_true")}
+    assert told == {f"test_fail_to_pass.py::{name}" for name in ("test_pairs", "Case::test_true")}
     assert controls["opaque"] == len(functions) - len(told)
 
 
@@ -181,7 +188,7 @@ def test_the_reference_holds_and_the_outcome_says_what_was_asked(score: ScoreCha
     assert scored.status is Status.RESOLVED, scored.error
     assert scored.flags == ()
     assert scored.controls is not None
-    assert (scored.controls.tests, scored.controls.rounds, scored.controls.decisions) == (21, 2, 42)
+    assert (scored.controls.tests, scored.controls.rounds, scored.controls.decisions) == (23, 2, 46)
     assert scored.controls.chance < 1 / 64
     assert 0 < scored.timings["controls"] < scored.timings["total"]
 
