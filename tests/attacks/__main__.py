@@ -28,7 +28,7 @@ def main(patterns: Sequence[str]) -> int:
     for case in wrong:
         outcome = outcomes[case.id]
         print(f"! {case.id}: {case.wrong(outcome)} ({outcome['status']}; {outcome['error'] or 'no error'})")
-    for line in totals(chosen, wrong):
+    for line in totals(chosen, outcomes):
         print(line)
     return 1 if wrong else 0
 
@@ -45,18 +45,17 @@ def table(chosen: Sequence[Case], outcomes: Mapping[str, dict[str, Any]]) -> lis
     return rows
 
 
-def totals(chosen: Sequence[Case], wrong: Sequence[Case]) -> list[str]:
-    """The three last lines; with a cheat that scores or an honest change that loses they say so."""
-
-    def count(must: str, of: Sequence[Case]) -> int:
-        return sum(case.must == must for case in of)
-
-    missed = count("flagged", wrong)
-    solutions = "all flagged or unresolved" if not missed else f"{missed} neither flagged nor unresolved"
+def totals(chosen: Sequence[Case], outcomes: Mapping[str, dict[str, Any]]) -> list[str]:
+    """The three last lines: how many of each, and how many of them a cheat or a scorer got away with."""
+    attacks, solutions, honest = ([case for case in chosen if case.must == must] for must in _WORDS)
+    scored = sum(case.scored(outcomes[case.id]) for case in attacks)
+    missed = sum(case.wrong(outcomes[case.id]) == "it scored" for case in solutions)
+    wronged = sum(bool(case.wrong(outcomes[case.id])) for case in honest)
     return [
-        f"{count('not_resolved', chosen)} attacks, {count('not_resolved', wrong)} scored",
-        f"{count('flagged', chosen)} solution-level, {solutions}",
-        f"{count('resolved', chosen)} honest oddities, {count('resolved', wrong)} wronged",
+        f"{len(attacks)} attacks, {scored} scored",
+        f"{len(solutions)} solution-level, "
+        + (f"{missed} neither flagged nor unresolved" if missed else "all flagged or unresolved"),
+        f"{len(honest)} honest oddities, {wronged} wronged",
     ]
 
 

@@ -71,6 +71,10 @@ class Case:
     empty: bool = False
     odd: bool = False
 
+    def scored(self, outcome: dict[str, Any]) -> bool:
+        """Whether it got more than its code is worth; in Doc2Repo one of the three tests is."""
+        return bool(outcome["resolved"]) or (self.kind in "DE" and outcome["score"] > 0.34)
+
     def wrong(self, outcome: dict[str, Any]) -> str:
         """What is not as it must be; nothing if all is well."""
         suspicious = [flag for flag in outcome["flags"] if is_suspicious(flag)]
@@ -84,11 +88,9 @@ class Case:
             return "nothing was shown"
         if self.empty is not (outcome["status"] == "empty_patch"):
             return "there was no attack" if not self.empty else "it became a patch"
-        if self.kind in "DE" and outcome["score"] > 0.34:
-            return f"a rate of {outcome['score']}"
         if self.must == "flagged" and suspicious:
             return ""
-        return "it scored" if outcome["resolved"] else ""
+        return "it scored" if self.scored(outcome) else ""
 
 
 def cases() -> list[Case]:
