@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import sys
+from typing import NoReturn
 
 import click
 
@@ -46,18 +48,48 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Entry point: runs a command; known errors are shown without a traceback and end in their exit code."""
+    """Entry point: runs a command; known errors are shown without a traceback and end in their exit code.
+
+    With ``--json`` an error is a document on standard output too.
+    """
+    from beyondswe.cli import output
     from beyondswe.errors import BeyondSWEError
 
+    output.begin()
     try:
         code = cli.main(standalone_mode=False)
     except click.ClickException as error:
         error.show()
-        sys.exit(error.exit_code)
+        _end("UsageError", error.format_message(), error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
-        sys.exit(130)
+        _end("Interrupted", "interrupted", 130)
     except BeyondSWEError as error:
-        click.echo(f"error: {error}", err=True)
-        sys.exit(error.exit_code)
+        message = " ".join([str(error), *getattr(error, "__notes__", ())])
+        click.echo(f"error: {message}", err=True)
+        _end(_kind(error), message, error.exit_code)
+    except OSError as error:
+        if error.filename is None or error.errno not in _DISK:
+            raise
+        message = f"{error.filename}: {error.strerror}"
+        click.echo(f"error: {message}", err=True)
+        _end("EngineError", message, 1)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
+
+
+def _end(kind: str, message: str, exit_code: int) -> NoReturn:
+    if "--json" in sys.argv[1:]:
+        from beyondswe.cli.output import emit_error
+
+        emit_error(kind, message, exit_code)
+    sys.exit(exit_code)
+
+
+def _kind(error: Exception) -> str:
+    """Which of the kinds in `beyondswe.errors` an error is of."""
+    from beyondswe import errors
+
+    return next(kind.__name__ for kind in type(error).__mro__ if kind.__module__ == errors.__name__)

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from beyondswe.cli.output import console, emit, json_option
+from beyondswe.cli.datasets import FAMILIES
+from beyondswe.cli.output import console, emit, json_option, say
 from beyondswe.cli.parameters import size
 
 if TYPE_CHECKING:
     from rich.table import Table
+    from rich.text import Text
 
     from beyondswe.instances import Dataset
 
@@ -25,10 +27,15 @@ def _source_options(command: F) -> F:
         click.option(
             "--test-suite-dir",
             type=click.Path(path_type=Path),
+            metavar="DIR",
             help="Folder with the zips of Doc2Repo suites.",
         ),
-        click.option("--as-family", metavar="F", help="Family of rows that name none (SWE-bench rows)."),
-        click.option("--split", help="Split of a dataset repository; default: the only one, else test."),
+        click.option(
+            "--as-family", metavar="F", help=f"Family of rows that name none (SWE-bench rows): {FAMILIES}."
+        ),
+        click.option(
+            "--split", metavar="NAME", help="Split of a dataset repository; default: the only one, else test."
+        ),
         click.argument("spec", metavar="D"),
     ):
         command = add(command)
@@ -76,9 +83,6 @@ def show(
     as_json: bool,
 ) -> None:
     """Show instances, without the reference change and the hidden tests."""
-    from rich.text import Text
-
-    from beyondswe.instances.problems import printable
     from beyondswe.instances.summary import public_row
     from beyondswe.instances.writing import to_row
 
@@ -89,14 +93,27 @@ def show(
     if as_json:
         emit(_head(dataset) | {"instances": rows})
         return
+    from rich.text import Text
+
     for row in rows:
         console().rule(Text(row["instance_id"]))
         for field, value in row.items():
-            lines = value.splitlines() if isinstance(value, str) else [str(value)]
-            text = "\n    ".join(printable(line) for line in lines)
-            console().print(
-                Text.assemble((f"{printable(field)}: ", "bold"), "\n    " * (len(lines) > 1), text)
-            )
+            console().print(_field(field, value), soft_wrap=True)
+
+
+def _field(field: str, value: Any) -> Text:
+    """A field of an instance for people: text as it is, lists an entry a line."""
+    from rich.text import Text
+
+    from beyondswe.instances.problems import printable
+
+    if field == "withheld":
+        told = f"{', '.join(value)} (they tell the solution; --reference shows them)" if value else "nothing"
+        return Text.assemble(("withheld: ", "bold"), printable(told))
+    lines = value.split("\n") if isinstance(value, str) else value if isinstance(value, list) else [value]
+    told = "\n".join(printable(str(line)) for line in lines)
+    several = isinstance(value, list) or "\n" in told
+    return Text.assemble((f"{printable(field)}:", "bold"), "\n" if several else " ", told)
 
 
 @command.command()
@@ -123,13 +140,11 @@ def stats(
         "expected_tests": "tests",
         "words": "words",
     }
-    table = _table("family", *columns.values())
+    table = _table("family", *columns.values(), fold=False)
     for family, counts in [*found["families"].items(), ("all", found["all"])]:
         _add(table, family, *(counts[key] for key in columns))
     console().print(table)
-    console().print(
-        "files, lines (added and removed) of the reference change, tests and words: means over instances"
-    )
+    say("files, lines (added and removed) of the reference change, tests and words: means over instances")
 
 
 @command.command()
@@ -147,7 +162,14 @@ def check(
     """Check every row; exit code 1 when there are bad ones."""
     from dataclasses import asdict
 
-    dataset = _open(spec, split=split, as_family=as_family, test_suite_dir=test_suite_dir, skip_bad=True)
+    dataset = _open(
+        spec,
+        split=split,
+        as_family=as_family,
+        test_suite_dir=test_suite_dir,
+        skip_bad=True,
+        require_suites=True,
+    )
     good = len(dataset.instances)
     if as_json:
         emit(
@@ -159,13 +181,13 @@ def check(
             for row in dataset.bad:
                 _add(table, f"{row.file}:{row.line}", row.instance_id, row.message)
             console().print(table)
-        console().print(f"{dataset.rows} rows: {good} good, {dataset.rows - good} bad")
+        say(f"{dataset.rows} rows: {good} good, {dataset.rows - good} bad")
     ctx.exit(1 if dataset.bad else 0)
 
 
 @command.command()
 @_source_options
-@click.option("--family", "families", metavar="F", multiple=True, help="Only this family.")
+@click.option("--family", "families", metavar="F", multiple=True, help=f"Only this family: {FAMILIES}.")
 @click.option(
     "--instance", "instances", metavar="GLOB", multiple=True, help="Only instances with such an id."
 )
@@ -230,16 +252,18 @@ def _known() -> list[dict[str, Any]]:
     """Name, version, where from, and counts by family, of every dataset that can be named without network."""
     from collections import Counter
 
-    from beyondswe import __version__
     from beyondswe.construction.recipes import SHIPPED, load_recipes
     from beyondswe.instances import Family
     from beyondswe.instances.seen import seen
+    from beyondswe.instances.sources import described
+    from beyondswe.resources import resource
 
     known: list[dict[str, Any]] = []
     for name in SHIPPED:
         counts = Counter(recipe.family for recipe in load_recipes(name))
         families = {str(family): counts[family] for family in Family if counts[family]}
-        known.append({"name": name, "version": __version__, "source": "shipped", "families": families})
+        version = described(resource("data", name)).get("version")
+        known.append({"name": name, "version": version, "source": "shipped", "families": families})
     for one in seen():
         known.append(
             {"name": one.name, "version": one.version, "source": "Hugging Face", "families": one.families}
@@ -247,22 +271,24 @@ def _known() -> list[dict[str, Any]]:
     return known
 
 
-def _open(spec: str, **options: Any) -> Dataset:
+def _open(spec: str, *, require_suites: bool = False, **options: Any) -> Dataset:
     from beyondswe.cli.datasets import open_dataset
 
-    return open_dataset(spec, **options)
+    return open_dataset(spec, require_suites=require_suites, **options)
 
 
 def _head(dataset: Dataset) -> dict[str, Any]:
     return {"name": dataset.name, "version": dataset.version, "hash": dataset.hash}
 
 
-def _table(*columns: str) -> Table:
+def _table(*columns: str, fold: bool = True) -> Table:
+    """A table whose cells are folded where room is short; without ``fold`` it is narrow enough not to be."""
+    from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    table = Table(highlight=False)
+    table = Table(highlight=False) if fold else Table(highlight=False, box=SIMPLE_HEAD, pad_edge=False)
     for column in columns:
-        table.add_column(column, overflow="fold")
+        table.add_column(column, overflow="fold", no_wrap=not fold)
     return table
 
 

@@ -17,12 +17,18 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+FAMILIES = "CrossRepo, DomainFix, DepMigrate or Doc2Repo"  # written out: help must not load the families
+
 _OPTIONS = [
     click.option(
         "--dataset", required=True, metavar="D", help="demo, pypi, a file or folder, or a Hugging Face id."
     ),
     click.option(
-        "--family", "families", multiple=True, metavar="F", help="Only this family. Can be repeated."
+        "--family",
+        "families",
+        multiple=True,
+        metavar="F",
+        help=f"Only this family: {FAMILIES}. Can be repeated.",
     ),
     click.option(
         "--instance", "instances", multiple=True, metavar="GLOB", help="Only ids like this. Can be repeated."
@@ -36,7 +42,12 @@ _OPTIONS = [
     click.option("--seed", type=int, default=0, show_default=True, metavar="S", help="Seed of the sample."),
     click.option("--shard", callback=shard, metavar="I/N", help="The I-th of N parts of what is selected."),
     click.option("--skip-bad", is_flag=True, help="Name bad rows and go on without them."),
-    click.option("--as-family", metavar="F", help="Family of rows that name none (SWE-bench rows)."),
+    click.option(
+        "--split", metavar="NAME", help="Split of a dataset repository; default: the only one, else test."
+    ),
+    click.option(
+        "--as-family", metavar="F", help=f"Family of rows that name none (SWE-bench rows): {FAMILIES}."
+    ),
     click.option(
         "--test-suite-dir",
         type=click.Path(path_type=Path),
@@ -68,12 +79,12 @@ def open_dataset(
     test_suite_dir: Path | None = None,
     split: str | None = None,
     require_tests: bool = True,
+    require_suites: bool = True,
 ) -> Dataset:
     """The dataset of that name, file, folder or id; a shipped one is made from its recipes first."""
-    from beyondswe.construction import shipped
     from beyondswe.instances.dataset import load_dataset
 
-    spec = str(shipped.materialize(dataset, instances or None)) if is_shipped(dataset) else dataset
+    spec = _materialized(dataset, instances) if is_shipped(dataset) else dataset
     return load_dataset(
         spec,
         families=families,
@@ -86,7 +97,22 @@ def open_dataset(
         test_suite_dir=test_suite_dir,
         split=split,
         require_tests=require_tests,
+        require_suites=require_suites,
     )
+
+
+def _materialized(dataset: str, instances: tuple[str, ...]) -> str:
+    from beyondswe.construction import shipped
+    from beyondswe.errors import UsageError
+    from beyondswe.resources import cache_dir
+
+    try:
+        return str(shipped.materialize(dataset, instances or None))
+    except OSError as error:
+        raise UsageError(
+            f"the cache folder {cache_dir()} does not take the dataset {dataset} ({error.strerror or error}): "
+            "make room, or name another folder with BEYONDSWE_CACHE"
+        ) from error
 
 
 def is_shipped(dataset: str) -> bool:

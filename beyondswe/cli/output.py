@@ -28,7 +28,29 @@ def console() -> Console:
     return Console(stderr=True)
 
 
+def say(line: str) -> None:
+    """A line for people, as it is: no markup, and not broken to the width of a terminal."""
+    console().print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+_emitted = False
+
+
+def begin() -> None:
+    """A command begins: nothing is on standard output yet."""
+    global _emitted
+    _emitted = False
+
+
 def emit(document: Any) -> None:
     """Print the one JSON document of a command."""
+    global _emitted
+    _emitted = True
     json.dump(document, sys.stdout, indent=2, ensure_ascii=False, default=str)
     sys.stdout.write("\n")
+
+
+def emit_error(kind: str, message: str, exit_code: int) -> None:
+    """Print an error as the one JSON document, unless the command had printed its own already."""
+    if not _emitted:
+        emit({"error": {"kind": kind, "message": message, "exit_code": exit_code}})

@@ -8,6 +8,9 @@ import click
 
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
+LEAST_MEMORY = 64 << 20
+"""Bytes of memory below which no test runner comes to its feet."""
+
 
 def size(_ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
     """``512m``, ``8g``, ``8GiB`` or a number of bytes, in powers of 1024."""
@@ -17,6 +20,16 @@ def size(_ctx: click.Context, param: click.Parameter, value: str | None) -> int 
     if not match or (number := int(float(match[1]) * _UNITS[match[2]])) < 1:
         raise click.BadParameter(f"{value!r} is no size; write 512m, 8g or a number of bytes", param=param)
     return number
+
+
+def memory(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
+    """A `size` that a container can work with."""
+    given = size(ctx, param, value)
+    if given is not None and given < LEAST_MEMORY:
+        raise click.BadParameter(
+            f"{value!r} is too little for a sandbox; the least is {LEAST_MEMORY >> 20}m", param=param
+        )
+    return given
 
 
 def shard(_ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int, int] | None:

@@ -13,7 +13,7 @@ from beyondswe.errors import DataError, UsageError
 from beyondswe.instances import selection
 from beyondswe.instances.families import load_row, named_family
 from beyondswe.instances.model import Family, Instance
-from beyondswe.instances.problems import BadRow, Problem, printable
+from beyondswe.instances.problems import BadRow, Problem, printable, shown
 from beyondswe.instances.seen import Seen, remember
 from beyondswe.instances.sources import RawRow, open_source
 
@@ -60,12 +60,13 @@ def load_dataset(
     split: str | None = None,
     skip_bad: bool = False,
     require_tests: bool = True,
+    require_suites: bool = False,
 ) -> Dataset:
     """Load the dataset that ``spec`` names: a .jsonl, .json or .parquet file, a folder, or a Hugging Face id.
 
     ``instances`` are globs over ids; ``limit`` draws a sample by family, ``shard`` (I, N) takes one of its N
     parts. ``as_family`` is the family of rows that name none. ``require_tests=False`` is for candidates,
-    whose tests nobody has found yet.
+    whose tests nobody has found yet; with ``require_suites`` a row whose suite is not there is a bad one.
     `DataError` lists every bad row among the selected, unless ``skip_bad``: then they are in ``bad``.
     """
     wanted = {named_family(name, "--family") for name in families}
@@ -77,7 +78,7 @@ def load_dataset(
     entries: list[_Entry] = []
     counts: Counter[Family | None] = Counter()
     for raw in source.rows:
-        entry = _read(raw, assumed, require_tests, known, suites)
+        entry = _read(raw, assumed, require_tests, require_suites, known, suites)
         counts[entry.family] += entry.instance is not None
         if not selection.may_be_wanted(entry, wanted, instances):
             entry = replace(entry, instance=None)  # nobody asked for it: not kept in memory
@@ -122,6 +123,7 @@ def _read(
     raw: RawRow,
     assumed: Family | None,
     require_tests: bool,
+    require_suites: bool,
     known: dict[str, tuple[str, str]],
     suites: Sequence[Path],
 ) -> _Entry:
@@ -133,11 +135,25 @@ def _read(
     problems = [*loaded.problems, *_clash(loaded.instance_id, f"{raw.file}:{raw.line}", known)]
     bad = tuple(BadRow.at(raw.file, raw.line, loaded.instance_id, problem) for problem in problems)
     instance = loaded.instance if not bad else None
-    if instance is not None and instance.test_suite and suites:
-        folder = next((folder for folder in suites if (folder / instance.test_suite).is_file()), suites[0])
-        instance = instance.model_copy(update={"test_suite_dir": folder})
+    if instance is not None and instance.test_suite:
+        found = next((folder for folder in suites if (folder / instance.test_suite).is_file()), None)
+        if folder := found or next(iter(suites), None):
+            instance = instance.model_copy(update={"test_suite_dir": folder})
+        if found is None and require_suites:
+            bad = (BadRow.at(raw.file, raw.line, loaded.instance_id, _no_suite(instance.test_suite, suites)),)
     digest = instance.content_hash if instance else raw.digest
-    return _Entry(loaded.instance_id, loaded.family, digest, instance, bad)
+    return _Entry(loaded.instance_id, loaded.family, digest, None if bad else instance, bad)
+
+
+def _no_suite(name: str, suites: Sequence[Path]) -> Problem:
+    looked = f" (looked in {', '.join(map(str, suites))})" if suites else ""
+    return Problem(
+        "test_suite",
+        shown(name),
+        "the name of a zip that is there",
+        f"test_suite: there is no suite {printable(name)}{looked}; name the folder that holds it with "
+        "--test-suite-dir",
+    )
 
 
 def _clash(instance_id: str, place: str, known: dict[str, tuple[str, str]]) -> list[Problem]:

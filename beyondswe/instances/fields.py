@@ -40,6 +40,13 @@ def identifier(value: object) -> str:
     return name
 
 
+def repository(value: object) -> str:
+    name = text(value).strip()
+    if not re.fullmatch(r"[^/\s]+/[^/\s]+", name):
+        raise FieldError("not the name of a repository", "owner/name")
+    return name
+
+
 def workdir(value: object) -> str:
     path = text(value)
     expected = "an absolute path in the container, such as /workspace"

@@ -27,7 +27,10 @@ class NotThere(DataError):
 def need(module: str, purpose: str) -> None:
     """`UsageError` that names the extra, where a module of it is missing."""
     if find_spec(module) is None:
-        raise UsageError(f"{purpose} needs the extra 'hf' ({module} is missing): pip install 'beyondswe[hf]'")
+        raise UsageError(
+            f"{purpose} needs the extra hf ({module} is missing); install the extra: pip install '.[hf]' in the "
+            "checkout, or pip install 'beyondswe[hf]' from an index"
+        )
 
 
 def fetch(hub_id: str, revision: str | None) -> tuple[Path, str]:

@@ -78,6 +78,11 @@ class Instance(BaseModel):
         return self.family is Family.DOC2REPO
 
     @property
+    def project_names(self) -> tuple[str, ...]:
+        """What the project's distributions are called; the repository's name where nobody says."""
+        return self.distributions or tuple(filter(None, [self.repo.rpartition("/")[2].removesuffix(".git")]))
+
+    @property
     def expected_tests(self) -> int:
         """How many test results a score is made of."""
         return self.test_suite_num if self.is_doc2repo else len(self.fail_to_pass) + len(self.pass_to_pass)

@@ -109,16 +109,22 @@ def _described(folder: Path, name: str, split: str | None, *, rows: Iterator[Raw
         raise UsageError(
             f"--split {split}: only dataset repositories (Hugging Face ids and their mirrors) have splits"
         )
+    facts = described(folder)
+    return Source(str(facts.get("name") or name), str(facts.get("version") or ""), folder, rows)
+
+
+def described(folder: Path) -> dict[str, Any]:
+    """What the ``dataset.yaml`` of a folder says; empty where there is none."""
     path = folder / "dataset.yaml"
-    described: Any = {}
-    if path.is_file():
-        try:
-            described = yaml.safe_load(path.read_text(encoding="utf-8"))
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
-            raise DataError(f"{path}: not YAML: {error}") from error
-        if not isinstance(described, dict):
-            raise DataError(f"{path}: expected a mapping with name and version, found {shown(described)}")
-    return Source(str(described.get("name") or name), str(described.get("version") or ""), folder, rows)
+    if not path.is_file():
+        return {}
+    try:
+        facts = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: not YAML: {error}") from error
+    if not isinstance(facts, dict):
+        raise DataError(f"{path}: expected a mapping with name and version, found {shown(facts)}")
+    return facts
 
 
 def _mirror_rows(folder: Path, split: str | None) -> Iterator[RawRow]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from beyondswe.errors import EngineUnavailable
+from beyondswe.errors import EngineUnavailable, UsageError
 
 if TYPE_CHECKING:
     import docker
@@ -21,7 +22,13 @@ LABEL = "io.beyondswe.namespace"
 
 def namespace() -> str:
     """Whose things these are (``BEYONDSWE_NAMESPACE``, else ``default``); prune touches one only."""
-    return os.environ.get("BEYONDSWE_NAMESPACE") or "default"
+    name = os.environ.get("BEYONDSWE_NAMESPACE") or "default"
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", name):
+        raise UsageError(
+            f"BEYONDSWE_NAMESPACE={name!r}: use letters, digits, dot, dash and underscore, at most 63 of them; "
+            "begin with a letter or digit"
+        )
+    return name
 
 
 def labels(**more: str) -> dict[str, str]:
@@ -101,6 +108,7 @@ class Engine:
     @classmethod
     def connect(cls) -> Engine:
         """The first engine that answers; `EngineUnavailable` says what was tried and how to get one."""
+        namespace()  # a name that cannot be used is told before anything is started
         engine, tried = cls.find()
         if engine is None:
             raise EngineUnavailable(

@@ -60,6 +60,7 @@ def dataset(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
 
 def rows_in(folder: Path, *rows: object) -> Path:
     path = folder / "rows.jsonl"
+    (folder / "book.zip").touch()
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
 
@@ -102,6 +103,14 @@ BAD = {
         "name of an image",
     ),
     "image with spaces": (ISSUE, {"image": "a b"}, "image", '"a b"', "name of an image"),
+    "repo without an owner": (ISSUE, {"repo": "tides"}, "repo", '"tides"', "expected owner/name"),
+    "address for a repo": (
+        ISSUE,
+        {"repo": "https://example.org/a/b"},
+        "repo",
+        '"https',
+        "expected owner/name",
+    ),
     "relative workdir": (ISSUE, {"workdir": "workspace"}, "workdir", '"workspace"', "not absolute"),
     "workdir that leads up": (ISSUE, {"workdir": "/a/../.."}, "workdir", '"/a/../.."', "leads upwards"),
     "the root as workdir": (ISSUE, {"workdir": "/"}, "workdir", '"/"', "the root"),
@@ -236,7 +245,7 @@ def test_ids_may_not_be_there_twice(dataset: Run, tmp_path: Path) -> None:
 def test_a_line_that_is_no_row_does_not_end_the_reading(
     line: bytes, words: str, dataset: Run, tmp_path: Path
 ) -> None:
-    path = tmp_path / "rows.jsonl"
+    path = rows_in(tmp_path)
     path.write_bytes(json.dumps(ISSUE).encode() + b"\n" + line + b"\n" + json.dumps(BOOK).encode())
     code, document, _ = dataset("check", path, "--json")
     assert (code, document["rows"], document["good"]) == (1, 3, 2)
@@ -269,7 +278,7 @@ def test_people_get_a_table_on_standard_error(dataset: Run, tmp_path: Path) -> N
 
 
 def test_a_shells_characters_in_a_row_are_data(dataset: Run, tmp_path: Path) -> None:
-    row = ISSUE | {"instance_id": "$(touch pwned); `id` | x & 'q' \"w\"", "repo": "a/b; touch pwned"}
+    row = ISSUE | {"instance_id": "$(touch pwned); `id` | x & 'q' \"w\"", "repo": "a/b;touch${IFS}pwned"}
     path = rows_in(tmp_path, row)
     assert dataset("check", path, "--json")[0] == 0
     _, document, _ = dataset("show", path, "--json")
@@ -313,9 +322,51 @@ def test_show_takes_globs(dataset: Run, tmp_path: Path) -> None:
     path = rows_in(tmp_path, ISSUE, BOOK)
     _, document, _ = dataset("show", path, "--instance", "*book", "--json")
     assert [one["instance_id"] for one in document["instances"]] == ["owner_book"]
-    code, out, err = dataset("show", path, "--instance", "owner_bok", "--json")
-    assert (code, out) == (2, "")
+    code, document, err = dataset("show", path, "--instance", "owner_bok", "--json")
     assert "no instance matches; near it: owner_book" in err
+    error = {"kind": "UsageError", "message": err.removeprefix("error: ").strip(), "exit_code": 2}
+    assert (code, document) == (2, {"error": error})
+
+
+def test_with_json_every_error_is_a_document_too(dataset: Run, tmp_path: Path) -> None:
+    for arguments, kind in (
+        (("show", "--nonsense", "--json"), "UsageError"),
+        (("shw", "--json"), "UsageError"),
+        (("show", rows_in(tmp_path, ISSUE | {"image": ""}), "--json"), "DataError"),
+    ):
+        code, document, err = dataset(*arguments)
+        assert code == document["error"]["exit_code"] == 2
+        assert document["error"]["kind"] == kind
+        assert document["error"]["message"].splitlines()[0] in err
+    code, out, err = dataset("show", "--nonsense")
+    assert (code, out) == (2, "") and "--nonsense" in err
+
+
+def test_show_for_people_breaks_nothing_and_says_what_it_keeps_back(
+    dataset: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    text = (
+        "A first line that is longer than a narrow window is wide.\n\n    indented [bold]as it was[/bold]\n"
+    )
+    _, _, err = dataset("show", rows_in(tmp_path, ISSUE | {"problem_statement": text}))
+    assert text in err
+    assert "\nPASS_TO_PASS:\ntest_a.py::test_b\ntest_a.py::test_c\n" in err
+    assert "withheld: patch, f2p_script (they tell the solution; --reference shows them)\n" in err
+
+
+def test_a_suite_that_is_missing_is_a_bad_row_where_it_is_needed(dataset: Run, tmp_path: Path) -> None:
+    path = rows_in(tmp_path, ISSUE, BOOK)
+    (tmp_path / "book.zip").rename(tmp_path / "elsewhere.zip")
+    code, document, _ = dataset("check", path, "--json")
+    (bad,) = document["bad"]
+    assert (code, document["good"], bad["field"], bad["found"]) == (1, 1, "test_suite", '"book.zip"')
+    assert f"looked in {tmp_path}" in bad["message"] and "--test-suite-dir" in bad["message"]
+    assert dataset("show", path, "--json")[0] == dataset("stats", path, "--json")[0] == 0
+    suites = tmp_path / "suites"
+    suites.mkdir()
+    (suites / "book.zip").touch()
+    assert dataset("check", path, "--test-suite-dir", suites, "--json")[0] == 0
 
 
 def test_show_of_a_dataset_with_a_bad_row_says_which(dataset: Run, tmp_path: Path) -> None:
@@ -326,7 +377,7 @@ def test_show_of_a_dataset_with_a_bad_row_says_which(dataset: Run, tmp_path: Pat
     assert dataset("show", path, "--instance", "owner_repo*", "--json")[0] == 0
 
 
-def test_stats_are_means_by_family(dataset: Run, tmp_path: Path) -> None:
+def test_stats_are_means_by_family(dataset: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     larger = ISSUE | {
         "instance_id": "two",
         "repo": "Owner/Repo",
@@ -351,9 +402,21 @@ def test_stats_are_means_by_family(dataset: Run, tmp_path: Path) -> None:
     assert document["families"]["Doc2Repo"]["expected_tests"] == 30
     assert document["families"]["Doc2Repo"]["words"] == 2
     assert (document["all"]["instances"], document["all"]["repos"], document["all"]["lines"]) == (4, 3, 4.5)
+    monkeypatch.setenv("COLUMNS", "80")
     code, out, err = dataset("stats", path)
     assert (code, out) == (0, "")
     assert "Doc2Repo" in err
+    assert err.split()[:9] == [
+        "family",
+        "instances",
+        "repos",
+        "files",
+        "lines",
+        "F2P",
+        "P2P",
+        "tests",
+        "words",
+    ]
 
 
 def test_list_has_the_shipped_datasets_and_those_seen_before(dataset: Run) -> None:
@@ -361,6 +424,7 @@ def test_list_has_the_shipped_datasets_and_those_seen_before(dataset: Run) -> No
     assert code == 0
     assert [one["name"] for one in document] == ["demo", "pypi"]
     assert document[0]["families"]
+    assert document[0]["version"] == dataset("stats", "demo", "--json")[1]["version"]
     remember(Seen("owner/name", "1234", "5678", {"CrossRepo": 3}))
     _, document, _ = dataset("list", "--json")
     assert document[-1] == {

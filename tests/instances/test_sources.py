@@ -208,7 +208,8 @@ def test_a_missing_extra_is_named(tmp_path: Path, issue: Make) -> None:
         [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True
     )
     assert done.stdout.splitlines() == [
-        f"{what} needs the extra 'hf' ({module} is missing): pip install 'beyondswe[hf]'"
+        f"{what} needs the extra hf ({module} is missing); install the extra: pip install '.[hf]' in the "
+        "checkout, or pip install 'beyondswe[hf]' from an index"
         for what, module in (
             ("reading rows.parquet", "pyarrow"),
             ("the dataset owner/name", "huggingface_hub"),
@@ -265,6 +266,8 @@ def test_a_mirror_of_a_dataset_repository_is_read_by_splits(
     write_parquet(mirror / "data" / "test-00001-of-00002.parquet", [doc2repo(1), doc2repo(2, image="")])
     write_parquet(mirror / "data" / "train-00000-of-00001.parquet", [issue(3)])
     (mirror / "README.md").write_text("# A dataset\n")
+    (mirror / "doc2repo_test_suite").mkdir()
+    (mirror / "doc2repo_test_suite" / doc2repo(1)["test_suite"]).touch()
     found = offline.check("AweAI-Team/BeyondSWE", code=1)  # a folder that is there comes before the Hub
     assert (found["name"], found["rows"], found["good"]) == ("BeyondSWE", 4, 3)
     assert [(Path(row["file"]).name, row["line"]) for row in found["bad"]] == [

@@ -17,7 +17,7 @@ def load(row: Row) -> dict[str, Any]:
     """The fields of an instance under our names. Every row must have an id and an image."""
     given = {
         "instance_id": row.read(fields.identifier, "instance_id", default=""),
-        "repo": row.read(fields.text, "repo", default=""),
+        "repo": row.read(fields.repository, "repo", default=""),
         "base_commit": row.read(fields.text, *COMMIT_NAMES, default=""),
         "workdir": row.read(fields.workdir, "workdir", default="/workspace"),
         "image": row.read(fields.image, "image", "image_url", default=""),

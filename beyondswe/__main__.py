@@ -1,0 +1,5 @@
+"""``python -m beyondswe``."""
+
+from beyondswe.cli import main
+
+main()
