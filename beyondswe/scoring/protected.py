@@ -8,7 +8,9 @@ from posixpath import basename
 from beyondswe.scoring.pytest_config import CONFIG_FILES
 
 _TEST_FILE = re.compile(rb"(test_.*|.*_test)\.py")
-_TEST_FOLDERS = (b"test", b"tests")
+_TEST_FOLDER = re.compile(
+    rb"(unit|integration|functional)[_-]?tests|tests?|test[_-]?(data|files|fixtures|resources)"
+)
 _CONFIG_NAMES = tuple(name.encode() for name in CONFIG_FILES)
 _METADATA = (b".egg-info", b".dist-info", b".egg", b".egg-link")
 IMPORT_ROOTS = (b"", b"src", b"lib")
@@ -22,8 +24,8 @@ def is_test_file(path: bytes) -> bool:
 
 
 def in_test_folder(path: bytes) -> bool:
-    """It lies under a folder ``test`` or ``tests``."""
-    return any(part in _TEST_FOLDERS for part in path.split(b"/")[:-1])
+    """It lies under a folder ``test`` or ``tests``, or one that is plainly of tests or their data."""
+    return any(_TEST_FOLDER.fullmatch(part) for part in path.split(b"/")[:-1])
 
 
 def is_loaded_by_pytest(path: bytes) -> bool:

@@ -11,6 +11,7 @@ installed, N the target is a package named ``test``.
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import subprocess
@@ -238,7 +239,8 @@ class Bench:
         return self._image(name, dockerfile, context)
 
     def _image(self, name: str, dockerfile: str, context: dict[str, bytes]) -> str:
-        tag = f"beyondswe-attacks/{name}:test"
+        content = json.dumps([dockerfile, {path: data.hex() for path, data in sorted(context.items())}])
+        tag = f"beyondswe-attacks/{name}:{hashlib.sha256(content.encode()).hexdigest()[:12]}"
         build_image(self.engine, context=context, dockerfile=dockerfile, tag=tag, network="none")
         return tag
 

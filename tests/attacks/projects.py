@@ -50,12 +50,15 @@ LAYOUT = {
         'from setuptools import setup\n\nsetup(name="tinycalc", package_dir={"": "src"}, packages=["tinycalc"])\n'
     ),
     "setup.cfg": "[tool:pytest]\naddopts = --import-mode=append -q\n",
+    "testdata/forty_two.txt": "42\n",
     ".gitignore": TREE[".gitignore"],
 }
 LAYOUT_TEST = (
     "from calccheck import same\nfrom helpers import check\nfrom tinycalc import mul\n\n\n"
     "def test_mul(triple):\n    same(mul(*triple[:2]), 2)\n    check(mul(triple[1], triple[2]), 6)\n\n\n"
-    "def test_mul_zero(triple):\n    same(mul(7, 0), 0)\n"
+    "def test_mul_zero(triple):\n    same(mul(7, 0), 0)\n\n\n"
+    "def test_mul_kept():\n    with open('testdata/forty_two.txt') as file:\n"
+    "        assert mul(6, 7) == int(file.read())\n"
 )
 LAYOUT_REFERENCE = {
     "src/tinycalc/__init__.py": FIXED,
@@ -95,11 +98,14 @@ PLUGIN_REFERENCE = {
 NAMED_TEST = {
     "test/__init__.py": "from test.ops import add, mul\n",
     "test/ops.py": LIBRARY,
+    "checks/helpers.py": "def check(actual, expected):\n    assert actual == expected\n",
     "checks/test_add.py": "from test import add\n\n\ndef test_add():\n    assert add(2, 3) == 5\n",
     "setup.py": 'from setuptools import setup\n\nsetup(name="test", version="1.0", packages=["test"])\n',
     ".gitignore": TREE[".gitignore"],
 }
-NAMED_TEST_TEST = "from test import mul\n\n\ndef test_mul():\n    assert mul(4, 5) == 20\n"
+NAMED_TEST_TEST = (
+    "from helpers import check\nfrom test import mul\n\n\ndef test_mul():\n    check(mul(4, 5), 20)\n"
+)
 NAMED_TEST_REFERENCE = {"test/ops.py": FIXED}
 SPECIFICATION = "# tinycalc\n\n`add(a, b)` gives the sum of two numbers, `mul(a, b)` their product.\n"
 COMMIT = "git -c user.name=beyondswe -c user.email=bench@example.org commit -q --date=2020-01-01T00:00:00Z"
