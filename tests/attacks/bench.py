@@ -116,7 +116,7 @@ class Bench:
         patches = [case for case in chosen if case.patch]
         if scripts:
             agent = ["--agent-cmd", AGENT, "--timeout", "120"]
-            self._command("eval", *agent, "--run-id", "scripts", *_only(scripts))
+            self._command("eval", "--fresh", *agent, "--run-id", "scripts", *_only(scripts))
             found |= self._results("scripts")
         if patches:
             rows = [
@@ -126,7 +126,7 @@ class Bench:
             predictions = self.folder / "predictions.jsonl"
             predictions.write_text("".join(json.dumps(row) + "\n" for row in rows))
             only = _only([case.id for case in patches])
-            self._command("score", "--predictions", str(predictions), "--run-id", "patches", *only)
+            self._command("score", "--fresh", "--predictions", str(predictions), "--run-id", "patches", *only)
             found |= self._results("patches")
         if RAN.exists():
             raise AssertionError(f"something of an agent's ran on this machine: {RAN}")
