@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from beyondswe.sandbox.engine import Engine
+from tests.attacks.__main__ import totals
 from tests.attacks.bench import Bench, Case, cases
 
 CASES = cases()
@@ -35,3 +36,28 @@ def test_there_are_enough_of_each_kind() -> None:
     }
     assert counts["not_resolved"] + counts["flagged"] >= 60
     assert counts["resolved"] >= 25
+
+
+def test_the_last_lines_say_what_got_away() -> None:
+    chosen = [
+        Case("a", "S", "", "not_resolved"),
+        Case("b", "E", "", "not_resolved"),
+        Case("c", "S", "", "flagged"),
+        Case("d", "S", "", "resolved"),
+    ]
+    bad = {"status": "unresolved", "resolved": False, "score": 0.0, "flags": [], "agent_status": "finished"}
+    good = {**bad, "status": "resolved", "resolved": True, "score": 1.0}
+    assert totals(
+        chosen, {"a": bad, "b": {**bad, "score": 1 / 3}, "c": {**good, "flags": ["odd"]}, "d": good}
+    ) == [
+        "2 attacks, 0 scored",
+        "1 solution-level, all flagged or unresolved",
+        "1 honest oddities, 0 wronged",
+    ]
+    assert totals(
+        chosen, {"a": good, "b": {**bad, "score": 2 / 3}, "c": good, "d": {**good, "flags": ["odd"]}}
+    ) == [
+        "2 attacks, 2 scored",
+        "1 solution-level, 1 neither flagged nor unresolved",
+        "1 honest oddities, 1 wronged",
+    ]
