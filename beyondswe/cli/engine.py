@@ -165,7 +165,11 @@ def prune(yes: bool, everything: bool, as_json: bool) -> int:
         if not planned.remove:
             click.echo(f"nothing to remove in namespace {namespace()}", err=True)
         elif go:
-            click.echo(f"removed {len(done.removed)}, freed {done.freed / 2**20:.0f} MiB", err=True)
+            click.echo(
+                f"removed {len(done.removed)}, freed {done.freed / 2**20:.0f} MiB of layers (images share layers: "
+                "what several list counts once, and what an image that stays needs is not freed)",
+                err=True,
+            )
         else:
             click.echo("nothing removed (--yes removes them)", err=True)
     return 1 if done.failed else 0

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from beyondswe.cli.output import console, emit, json_option
-from beyondswe.cli.parameters import size
+from beyondswe.cli.output import console, emit, json_option, say
+from beyondswe.cli.parameters import memory, size
 
 if TYPE_CHECKING:
     from beyondswe.instances.dataset import Dataset
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from beyondswe.runs.attempt import Attempts, Work
     from beyondswe.runs.settings import Settings
     from beyondswe.sandbox.engine import Engine
+    from beyondswe.sandbox.types import Limits
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -43,7 +44,12 @@ _OPTIONS = [
         help="Cores of a sandbox.",
     ),
     click.option(
-        "--memory", callback=size, default="8g", show_default=True, metavar="M", help="Memory of a sandbox."
+        "--memory",
+        callback=memory,
+        default="8g",
+        show_default=True,
+        metavar="SIZE",
+        help="Memory of a sandbox.",
     ),
     click.option(
         "--test-timeout",
@@ -70,7 +76,7 @@ _OPTIONS = [
     click.option(
         "--max-disk",
         callback=size,
-        metavar="M",
+        metavar="SIZE",
         help="Keep the images that were pulled within this size, dropping those used least recently.",
     ),
     json_option,
@@ -101,8 +107,28 @@ def say_skipped(dataset: Dataset) -> list[str]:
     """Name the bad rows that ``--skip-bad`` leaves out."""
     lines = [f"skipped: {row}" for row in dataset.bad]
     for line in lines:
-        console().print(line, markup=False, highlight=False, soft_wrap=True)
+        say(line)
     return lines
+
+
+def say_capped(asked: Limits, given: Limits, notes: Sequence[str]) -> None:
+    """Say what limits were capped. That the host has less than the paper's defaults is news in `eval` alone."""
+    from click.core import ParameterSource
+
+    context = click.get_current_context()
+    defaults = {
+        "cpus": f"{asked.cpus:g} CPUs is capped to the host's {given.cpus:g}",
+        "memory": f"{asked.memory / 2**30:.1f} GiB of memory is capped to the host's {given.memory / 2**30:.1f}",
+    }
+    for note in notes:
+        name, _, rest = note.partition(": ")
+        if (
+            not rest.startswith("asked for")
+            or context.get_parameter_source(name) is not ParameterSource.DEFAULT
+        ):
+            say(f"limit capped: {note}")
+        elif context.info_name == "eval":
+            say(f"the paper's default of {defaults[name]}")
 
 
 def carry_out(
@@ -116,8 +142,15 @@ def carry_out(
     workers: int | None,
     fresh: bool,
     as_json: bool,
+    more: Mapping[str, Any] | None = None,
+    rejected: int = 0,
 ) -> int:
-    """Begin or go on with the run, work it off, report; the exit code."""
+    """Begin or go on with the run, work it off, report; the exit code.
+
+    ``more`` stands in the document of ``--json`` beside the report; ``rejected`` rows make the exit code 1.
+    """
+    from beyondswe.errors import BeyondSWEError
+    from beyondswe.reports.failures import first_failures
     from beyondswe.reports.report import make_report
     from beyondswe.reports.table import show
     from beyondswe.runs.attempt import Attempts, Environments
@@ -129,61 +162,53 @@ def carry_out(
     from beyondswe.sandbox.limits import capped
 
     engine = Engine.connect()
+    verdicts = VerdictCache()
     limits, capping = capped(settings.limits_asked, engine)
     settings = replace(settings, limits=limits, notes=(*settings.notes, *capping))
     run_id = run_id or new_run_id(settings.agent["name"], settings.dataset.name)
     by_id = {instance.instance_id: instance for instance in instances}
-    say = console().print
     with open_run(runs_dir, run_id, settings, by_id) as run:
-        say(
-            f"run {run_id}{' goes on' if run.resumed else ''}, {run.folder.path}",
-            markup=False,
-            highlight=False,
-            soft_wrap=True,
-        )
-        for note in capping:
-            say(f"limit capped: {note}", markup=False, highlight=False, soft_wrap=True)
+        say(f"run {run_id}{' goes on' if run.resumed else ''}, {run.folder.path}")
+        say_capped(settings.limits_asked, limits, capping)
         labels = run_labels(run_id)
-        verdicts = VerdictCache()
-        attempts = Attempts(
-            engine,
-            environments=Environments(engine, provide_image(engine), labels),
-            limits=limits,
-            network=settings.network,
-            run_labels=labels,
-            verdicts=verdicts,
-            fresh=fresh,
-        )
         try:
-            complete = run.work_off(
+            attempts = Attempts(
                 engine,
-                by_id,
-                work(attempts),
-                workers=workers or int(engine.info.get("NCPU") or 1),
-                console=console(),
+                environments=Environments(engine, provide_image(engine), labels),
+                limits=limits,
+                network=settings.network,
+                run_labels=labels,
+                verdicts=verdicts,
+                fresh=fresh,
             )
-        finally:
-            verdicts.close()
-            report = make_report(run.folder, strict=settings.strict)
-            run.folder.write_json("report.json", report)
+            try:
+                complete = run.work_off(
+                    engine,
+                    by_id,
+                    work(attempts),
+                    workers=workers or int(engine.info.get("NCPU") or 1),
+                    console=console(),
+                )
+            finally:
+                verdicts.close()
+                report = make_report(run.folder, strict=settings.strict)
+                run.folder.write_json("report.json", report)
+        except BeyondSWEError as error:
+            error.add_note(f"To go on: the same command with --run-id {run_id}.")
+            raise
     if as_json:
-        emit(report)
+        emit({**report, **(more or {})})
     show([report], console())
+    for line in first_failures(run.folder):
+        say(line)
     if not complete:
-        say(
-            f"interrupted; go on with the same command and --run-id {run_id}",
-            markup=False,
-            highlight=False,
-            soft_wrap=True,
-        )
+        say(f"interrupted; go on with the same command and --run-id {run_id}")
         return 130
+    if rejected:
+        say(f"{rejected} {'row' if rejected == 1 else 'rows'} could not be used, as named above")
     if failed := report["statuses"].get("infrastructure_error"):
         say(
-            f"{failed} attempts ended in an infrastructure error (see logs/error.log of each). "
-            f"To try those again: the same command with --run-id {run_id}",
-            markup=False,
-            highlight=False,
-            soft_wrap=True,
+            f"{failed} {'attempt' if failed == 1 else 'attempts'} ended in an infrastructure error. "
+            f"To try again: the same command with --run-id {run_id}"
         )
-        return 1
-    return 0
+    return 1 if failed or rejected else 0

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
-from beyondswe.cli.output import console, emit, json_option
+from beyondswe.cli.output import console, emit, json_option, say
 from beyondswe.cli.running import runs_dir_option
+
+_OTHERS = 50
+"""Columns of text that the list of runs needs beside the ids."""
 
 
 @click.group("runs")
@@ -20,13 +25,16 @@ def command() -> None:
 @command.command("list")
 @runs_dir_option
 @json_option
-def list_command(runs_dir: Path, as_json: bool) -> None:
+@click.pass_context
+def list_command(ctx: click.Context, runs_dir: Path, as_json: bool) -> None:
     """List the runs of a folder, with their state and AVG."""
-    from beyondswe.errors import BeyondSWEError
+    from beyondswe.errors import BeyondSWEError, UsageError
     from beyondswe.reports.report import make_report
     from beyondswe.reports.table import percent
     from beyondswe.runs.folder import list_runs
 
+    if not runs_dir.is_dir() and ctx.get_parameter_source("runs_dir") is not ParameterSource.DEFAULT:
+        raise UsageError(f"--runs-dir {runs_dir}: there is no such folder")
     rows: list[dict[str, Any]] = []
     for folder in list_runs(runs_dir):
         holder = folder.holder()
@@ -67,11 +75,20 @@ def list_command(runs_dir: Path, as_json: bool) -> None:
         emit(rows)
         return
     if not rows:
-        console().print(f"no runs in {runs_dir}", markup=False, highlight=False)
+        say(f"no runs in {runs_dir}")
         return
+    from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    table = Table("run", "dataset", "agent", "state", "attempts", "AVG")
+    # an id is there to be typed again: the table is rather wider than the terminal than that one is cut
+    longest = max(len(row["run_id"]) for row in rows)
+    wide = longest + _OTHERS if longest + _OTHERS > console().width else None
+    table = Table(highlight=False, box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True, width=wide)
+    table.add_column("run", no_wrap=True, min_width=longest)
+    for name in ("dataset", "agent", "state"):
+        table.add_column(name, overflow="fold")
+    for name in ("attempts", "AVG"):
+        table.add_column(name, no_wrap=True, justify="right")
     for row in rows:
         if row["state"] == "unreadable":
             table.add_row(row["run_id"], "", "", f"unreadable: {row['error']}", "", "")
@@ -80,24 +97,28 @@ def list_command(runs_dir: Path, as_json: bool) -> None:
             table.add_row(
                 row["run_id"], row["dataset"], row["agent"], row["state"], done, percent(row["avg"])
             )
-    console().print(table)
+    console().print(table, crop=False)
 
 
 @command.command("remove")
 @click.argument("runs", nargs=-1, required=True, metavar="RUN…")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @runs_dir_option
 @json_option
 def remove_command(runs: tuple[str, ...], yes: bool, runs_dir: Path, as_json: bool) -> None:
     """Remove runs with all their files. A run that lives is left alone."""
+    from beyondswe.errors import UsageError
     from beyondswe.runs.folder import find_run
 
     folders = [find_run(run, runs_dir) for run in runs]
+    if not yes and (as_json or not sys.stdin.isatty()):
+        names = ", ".join(str(folder.path) for folder in folders)
+        raise UsageError(f"nothing removed: there is nobody to ask; --yes removes {names}")
     for folder in folders:
         if not yes:
             click.confirm(f"remove {folder.path} and all in it?", abort=True, err=True)
         with folder.lock():
             shutil.rmtree(folder.path)
-        console().print(f"removed {folder.path}", markup=False, highlight=False, soft_wrap=True)
+        say(f"removed {folder.path}")
     if as_json:
         emit({"removed": [str(folder.path) for folder in folders]})

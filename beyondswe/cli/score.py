@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from beyondswe.cli.datasets import dataset_options, image_provider, open_dataset
-from beyondswe.cli.output import console
+from beyondswe.cli.output import say
 from beyondswe.cli.running import carry_out, dataset_facts, run_options, say_skipped
 
 
@@ -40,8 +40,8 @@ def command(
 ) -> int:
     """Score patches made elsewhere (SWE-bench prediction rows).
 
-    Rows that cannot be used are named, and the others are scored. A selected instance without a prediction
-    counts as not resolved: status empty_patch, flag no_prediction.
+    Rows that cannot be used are named, the others are scored, and the exit code is 1. A selected instance
+    without a prediction counts as not resolved: status empty_patch, flag no_prediction.
     """
     from beyondswe.errors import DataError
     from beyondswe.runs.predictions import Predictions
@@ -60,7 +60,7 @@ def command(
             names = ", ".join(f"{name} ({count})" for name, count in found.models.items())
             notes.append(f"rows of several models in one file, reported together under the first: {names}")
         for line in notes:
-            console().print(line, markup=False, highlight=False, soft_wrap=True)
+            say(line)
         asked = Limits(cpus=cpus, memory=memory, test_timeout=test_timeout)
         settings = Settings(
             dataset=dataset_facts(opened),
@@ -85,4 +85,6 @@ def command(
             workers=workers,
             fresh=fresh,
             as_json=as_json,
+            more={"unusable": [row.to_row() for row in found.unusable]},
+            rejected=len(found.unusable),
         )

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from beyondswe.cli.datasets import dataset_options, image_provider, is_shipped, open_dataset
-from beyondswe.cli.output import console, emit, json_option
-from beyondswe.cli.parameters import size
+from beyondswe.cli.output import console, emit, json_option, say
+from beyondswe.cli.parameters import memory as memory_size
+from beyondswe.cli.running import say_capped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Where the verified instances go (JSONL), with their lists and the record of it.",
 )
+@click.option("--force", is_flag=True, help="Write over the file that --out names, if it is there.")
 @click.option(
     "--runs", type=click.IntRange(1), default=5, show_default=True, metavar="N", help="Runs of each side."
 )
@@ -54,7 +56,12 @@ if TYPE_CHECKING:
     help="Cores of a container.",
 )
 @click.option(
-    "--memory", callback=size, default="8g", show_default=True, metavar="M", help="Memory of a container."
+    "--memory",
+    callback=memory_size,
+    default="8g",
+    show_default=True,
+    metavar="SIZE",
+    help="Memory of a container.",
 )
 @click.option(
     "--test-timeout",
@@ -74,6 +81,7 @@ if TYPE_CHECKING:
 def command(
     dataset: str,
     out: Path,
+    force: bool,
     runs: int,
     workers: int | None,
     gold: bool,
@@ -99,11 +107,16 @@ def command(
 
     if record and not is_shipped(dataset):
         raise UsageError(f"--record is for datasets that come with the product, which '{dataset}' is not")
+    if not out.parent.is_dir():
+        raise UsageError(f"--out {out}: there is no folder {out.parent}; make it first")
+    if out.is_file() and not force:
+        raise UsageError(f"--out {out}: this file is there already; --force writes over it")
     opened = open_dataset(dataset, **selection, require_tests=gold)
     engine = Engine.connect()
-    limits, notes = capped(Limits(cpus=cpus, memory=memory, test_timeout=test_timeout), engine)
+    asked = Limits(cpus=cpus, memory=memory, test_timeout=test_timeout)
+    limits, notes = capped(asked, engine)
     _say(f"skipped: {row}" for row in opened.bad)
-    _say(f"limit capped: {note}" for note in notes)
+    say_capped(asked, limits, notes)
 
     done: list[Verified] = []
     with _Progress(len(opened.instances) * 2 * runs) as progress:
@@ -169,7 +182,6 @@ def _write(out: Path, instances: Sequence[Instance]) -> None:
     """The rows, and beside them what rows only name: suites and reference archives."""
     from beyondswe.instances import write_instances
 
-    out.parent.mkdir(parents=True, exist_ok=True)
     for instance in instances:
         for name in (instance.test_suite, instance.reference_archive):
             if not name or instance.test_suite_dir is None:
@@ -197,7 +209,7 @@ def _record(instances: Sequence[Instance]) -> None:
 
 def _say(lines: Any) -> None:
     for line in lines:
-        console().print(line, markup=False, highlight=False, soft_wrap=True)
+        say(line)
 
 
 class _Progress:

@@ -74,6 +74,7 @@ class _Tally:
     counted_usage: set[str] = field(default_factory=set)
     tool_calls: Counter[str] = field(default_factory=Counter)
     timings: Counter[str] = field(default_factory=Counter)
+    cached: int = 0
 
     def add(self, row: dict[str, Any], *, strict: bool) -> None:
         family, status = Family(row["family"]), Status(row["status"])
@@ -92,6 +93,7 @@ class _Tally:
             instance.scores.append(value)
             instance.counted.append(value)
         self.statuses[status.value] += 1
+        self.cached += bool(row.get("cached"))
         self.flags.update({flag_name(flag) for flag in flags})
         usage = row.get("usage") or {}
         for name in ("input_tokens", "output_tokens", "cost_usd", "turns"):
@@ -161,6 +163,7 @@ def make_report(folder: RunFolder, *, strict: bool | None = None) -> dict[str, A
         "families": families,
         "statuses": dict(tally.statuses),
         "flags": dict(tally.flags),
+        "cached": tally.cached,
         "usage": {
             **{
                 name: tally.usage[name] if name in tally.counted_usage else None
@@ -195,7 +198,7 @@ def _family(family: Family, instances: dict[str, _Instance]) -> dict[str, Any]:
         return {
             **common,
             "pass_rate": _rounded(100 * mean),
-            "interval": [_rounded(100 * bound) for bound in bootstrap(means)],
+            "interval": [_rounded(100 * bound) for bound in bootstrap(means)] if len(means) > 1 else None,
             "rate_excluding_infrastructure": excluding,
             "almost_correct": sum(value >= ALMOST for value in means),
             "correct": sum(value >= 1.0 for value in means),

@@ -1,4 +1,4 @@
-"""Reports for people: one row a run, and under a single run its statuses, flags and times."""
+"""Reports for people: of one run its families, statuses, flags and times; of several a row a run."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from beyondswe.runs.progress import spoken
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 FAMILIES = [family.value for family in Family]
 
@@ -32,22 +33,66 @@ def percent(value: float | None) -> str:
 
 
 def show(reports: Sequence[dict[str, Any]], console: Console) -> None:
-    """Print the table, and the details if there is one run only."""
+    """Print the notes and the table: of one run a row a family, of several a row a run."""
+
+    def say(line: str) -> None:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    for report in reports:
+        if len(reports) == 1:
+            say(f"\n{report['run_id']}")
+            say(f"{_agent(report)}, on {_dataset(report)}")
+        name = f"{report['run_id']}: " if len(reports) > 1 else ""
+        for line in notes(report):
+            say(f"{name}{line}")
+    if len(reports) == 1:
+        if Family.DOC2REPO.value in reports[0]["families"]:
+            say(
+                "Doc2Repo: its rate is the pass rate; (almost) / correct are its instances with at least 90 % "
+                "and with all of their tests passed"
+            )
+        console.print(_of_one(reports[0]))
+    else:
+        console.print(_of_several(reports))
+
+
+def _table() -> Table:
     from rich.box import SIMPLE_HEAD
-    from rich.markup import escape
     from rich.table import Table
 
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True, padding=(0, 1))  # fits 80 columns
+    return Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True, padding=(0, 1))  # fits 80 columns
+
+
+def _of_one(report: dict[str, Any]) -> Table:
+    table = _table()
+    table.add_column("family", no_wrap=True)
+    doc2repo = report["families"].get(Family.DOC2REPO.value)
+    for name in ["instances", "rate", "95 % interval", *(["(almost) / correct"] if doc2repo else [])]:
+        table.add_column(name, justify="right", no_wrap=True)
+    for name, entry in report["families"].items():
+        is_doc2repo = name == Family.DOC2REPO.value
+        table.add_row(
+            name,
+            str(entry["n"]),
+            percent(entry["pass_rate" if is_doc2repo else "rate"]),
+            " – ".join(percent(bound) for bound in entry["interval"] or [None]),
+            *([f"({entry['almost_correct']}) / {entry['correct']}"] if is_doc2repo else []),
+        )
+    table.add_section()
+    table.add_row("AVG", "", percent(report["avg"]), style="bold")
+    return table
+
+
+def _of_several(reports: Sequence[dict[str, Any]]) -> Table:
+    from rich.markup import escape
+
+    table = _table()
     table.add_column("run, agent", overflow="fold")
     for name in [*FAMILIES, "(almost)\n/ correct", "AVG"]:
         table.add_column(name, justify="right", no_wrap=True)
     for report in reports:
         table.add_row(f"{report['run_id']}\n[dim]{escape(_agent(report))}[/dim]", *row_of(report))
-    console.print(table)
-    for report in reports:
-        name = f"{report['run_id']}: " if len(reports) > 1 else ""
-        for line in notes(report):
-            console.print(f"{name}{line}", markup=False, highlight=False, soft_wrap=True)
+    return table
 
 
 def notes(report: dict[str, Any]) -> list[str]:
@@ -82,6 +127,10 @@ def notes(report: dict[str, Any]) -> list[str]:
         lines.append(
             "flags: " + ", ".join(f"{count} {name}" for name, count in _by_count(flags)) + f" ({how})"
         )
+    if count := report.get("cached"):
+        lines.append(
+            f"{count} {'verdict' if count == 1 else 'verdicts'} from the cache (--fresh scores again)"
+        )
     usage = {name: value for name, value in report["usage"].items() if value}
     if usage:
         lines.append("usage: " + ", ".join(f"{name} {value}" for name, value in usage.items()))
@@ -99,6 +148,11 @@ def _by_count(counts: dict[str, int]) -> list[tuple[str, int]]:
 
 def _seconds(value: float) -> str:
     return f"{value:.1f} s" if value < 60 else spoken(value)
+
+
+def _dataset(report: dict[str, Any]) -> str:
+    name, version = report["dataset"]["name"], report["dataset"].get("version")
+    return f"{name}, version {version}" if version else str(name)
 
 
 def _agent(report: dict[str, Any]) -> str:

@@ -88,7 +88,7 @@ class StorageError(EngineError):
         self.why, self.advice = why, _advice(why)
         super().__init__(
             f"cannot write to {path}: {why}. Nothing finished is lost: "
-            f"{self.advice}, then run the same command again"
+            f"{self.advice}, then run the same command again."
         )
 
 

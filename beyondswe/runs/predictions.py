@@ -27,6 +27,11 @@ class Unusable:
     where: str
     reason: str
     instance_id: str | None = None
+    line: int = 0  # its line, or in a JSON document the number of the row, from 1
+
+    def to_row(self) -> dict[str, Any]:
+        """For ``--json``."""
+        return {"line": self.line, "instance_id": self.instance_id, "reason": self.reason}
 
     def __str__(self) -> str:
         return f"{self.where}: {self.reason}"
@@ -79,22 +84,24 @@ class Predictions:
             offset = 0
             for number, (line, length) in enumerate(_lines(stream), 1):
                 where = f"{path.name}, line {number}"
+
+                def reject(reason: str, where: str = where, number: int = number) -> None:
+                    self.unusable.append(Unusable(where, reason, line=number))
+
                 if line is None:
-                    self.unusable.append(Unusable(where, f"longer than {MAX_ROW >> 20} MiB"))
+                    reject(f"longer than {MAX_ROW >> 20} MiB")
                 elif line.strip():
                     bom = len(b"\xef\xbb\xbf") if number == 1 and line.startswith(b"\xef\xbb\xbf") else 0
                     try:
                         row = json.loads(line[bom:].decode())
                     except UnicodeDecodeError as error:
-                        self.unusable.append(
-                            Unusable(where, f"not UTF-8 ({error.reason} at byte {error.start})")
-                        )
+                        reject(f"not UTF-8 ({error.reason} at byte {error.start})")
                     except ValueError as error:
-                        self.unusable.append(Unusable(where, f"not JSON ({error})"))
+                        reject(f"not JSON ({error})")
                     except RecursionError:
-                        self.unusable.append(Unusable(where, "not a prediction (nested too deeply)"))
+                        reject("not a prediction (nested too deeply)")
                     else:
-                        self._take(row, where, _Place(path, offset + bom, length - bom))
+                        self._take(row, where, number, _Place(path, offset + bom, length - bom))
                 offset += length
 
     def _read_document(self, path: Path, spool: Path) -> None:
@@ -117,20 +124,20 @@ class Predictions:
             rows = [(f"{path.name}, row {number}", row) for number, row in enumerate(document, 1)]
         offset = 0
         with spool.open("wb") as stream:
-            for where, row in rows:
+            for number, (where, row) in enumerate(rows, 1):
                 line = json.dumps(row).encode() + b"\n"
                 stream.write(line)
-                self._take(row, where, _Place(spool, offset, len(line)))
+                self._take(row, where, number, _Place(spool, offset, len(line)))
                 offset += len(line)
 
-    def _take(self, row: Any, where: str, place: _Place) -> None:
+    def _take(self, row: Any, where: str, number: int, place: _Place) -> None:
         instance_id, fault = _check(row)
         if fault is None and instance_id not in self._known:
             fault = f"instance {instance_id!r} is not among the selected ones of the dataset"
         if fault is None and instance_id in self._places:
             fault = f"a second prediction for {instance_id}; the first one is used"
         if fault is not None or instance_id is None:
-            self.unusable.append(Unusable(where, fault or "", instance_id))
+            self.unusable.append(Unusable(where, fault or "", instance_id, number))
             return
         self._places[instance_id] = place
         if isinstance(model := row.get("model_name_or_path"), str) and model:
