@@ -2,7 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-JUNIT ?=
+# A file's tests share what they set up, so they stay together; mostly they wait for the engine.
+PYTEST = $(BIN)/pytest -n auto --maxprocesses 4 --dist loadfile
 
 .PHONY: setup engine demo check test test-slow attacks clean
 
@@ -29,10 +30,10 @@ check: setup
 	$(BIN)/lint-imports
 
 test: check engine
-	$(BIN)/pytest -m "not slow" $(PYTEST_ARGS)
+	$(PYTEST) -m "not slow" $(PYTEST_ARGS)
 
 test-slow: setup engine
-	$(BIN)/pytest -m slow $(PYTEST_ARGS)
+	$(PYTEST) -m slow $(PYTEST_ARGS)
 
 attacks: setup engine
 	$(BIN)/python -m tests.attacks $(CASES)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import cache
 
 import pytest
-from beyondswe.sandbox.environment import prepare
 
 from beyondswe.construction.commits import difference
 from beyondswe.construction.environments import ensure_image
@@ -14,6 +13,7 @@ from beyondswe.construction.recipes import File, Files, load_recipes
 from beyondswe.construction.shipped import materialize
 from beyondswe.instances import Instance, load_dataset
 from beyondswe.sandbox.engine import Engine
+from beyondswe.sandbox.environment import prepare
 from beyondswe.sandbox.limits import capped
 from beyondswe.sandbox.types import Environment, Limits
 from beyondswe.scoring.score import score_patch
