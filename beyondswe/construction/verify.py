@@ -139,6 +139,7 @@ class Verification:
             base_commit=instance.base_commit,
             pre_commands=instance.pre_commands,
             extra_files={"repo_document.md": instance.specification.encode()} if instance.is_doc2repo else {},
+            names=instance.project_names,
             run_labels=self.run_labels,
         )
         patch = reference_patch(instance, environment)

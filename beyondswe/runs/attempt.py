@@ -70,6 +70,7 @@ class Environments:
                     base_commit=instance.base_commit,
                     pre_commands=instance.pre_commands,
                     extra_files=extra,
+                    names=instance.project_names,
                     run_labels=self._labels,
                 )
             return self._ready[instance.instance_id]
@@ -301,7 +302,7 @@ def _finished(evidence: _Evidence) -> Finished:
         f2p=scored.f2p,
         p2p=scored.p2p,
         tests=scored.tests,
-        flags=sorted({*scored.flags, *evidence.flags}),
+        flags=sorted({*scored.flags, *evidence.flags, *(environment.flags if environment else ())}),
         patch_sha256=patch.sha256 if patch else "",
         image_digest=environment.image_digest if environment else "",
         usage=evidence.usage,

@@ -19,10 +19,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from beyondswe.errors import DataError, EngineError
-from beyondswe.sandbox import history, snapshot
+from beyondswe.sandbox import history, leftovers, snapshot
 from beyondswe.sandbox.docker import DockerSandbox, start_sandbox
 from beyondswe.sandbox.engine import labels, namespace
-from beyondswe.sandbox.history import History
 from beyondswe.sandbox.limits import capped
 from beyondswe.sandbox.locks import exclusive
 from beyondswe.sandbox.tarstream import members
@@ -32,21 +31,14 @@ from beyondswe.sandbox.wire import EngineRefused, call
 if TYPE_CHECKING:
     from beyondswe.sandbox.engine import Engine
 
-VERSION = 2
+VERSION = 3
 """Part of the key of prepared images: raised when what is done to them changes."""
 
 REPOSITORY = "beyondswe/prepared"
 _NOTES = "io.beyondswe.notes"
+_FLAGS = "io.beyondswe.flags"
 _COMMAND_TIMEOUT = 1800.0
 _SHOWN_OUTPUT = 4000
-
-_CACHES = """
-for home in /root /home/*; do
-    for cache in pip uv pypoetry pdm; do
-        if [ -d "$home/.cache/$cache" ]; then echo "$home/.cache/$cache"; fi
-    done
-done
-"""
 
 
 def prepare(
@@ -57,26 +49,28 @@ def prepare(
     base_commit: str,
     pre_commands: Sequence[str] = (),
     extra_files: Mapping[str, bytes] | None = None,
+    names: Sequence[str] = (),
     run_labels: Mapping[str, str] | None = None,
 ) -> Environment:
     """The environment of an instance, made now or found ready.
 
     ``extra_files`` are written into the workdir (path relative to it → content) before ``pre_commands`` run
-    there, each in a shell of its own, without network. Processes and threads that ask for the same one wait
-    for one another. `DataError`: the base commit is not there, a command failed, or the image hides the
-    workdir under a volume.
+    there, each in a shell of its own, without network. ``names`` are those of the project's distributions:
+    what is left of them in the image is removed or becomes a flag (`leftovers`). Processes and threads that
+    ask for the same one wait for one another. `DataError`: the base commit is not there, a command failed, or
+    the image hides the workdir under a volume.
     """
     source = _inspect(engine, instance_image)
     if source is None:
         raise EngineError(f"image {instance_image} is not there; pull or build it first")
     extra = dict(extra_files or {})
-    key = _key(source["Id"], workdir, base_commit, pre_commands, extra)
+    key = _key(source["Id"], workdir, base_commit, pre_commands, extra, names)
     with exclusive(f"prepared {key}"):
         tag = f"{REPOSITORY}:{key}"
         ready = _load(engine, tag, instance_image, source, workdir)
         if ready is None:
             _check_volumes(source, instance_image, workdir)
-            _make(engine, tag, source, workdir, base_commit, pre_commands, extra, run_labels or {})
+            _make(engine, tag, source, workdir, base_commit, pre_commands, extra, names, run_labels or {})
             ready = _load(engine, tag, instance_image, source, workdir)
         if ready is None:
             raise EngineError(
@@ -86,10 +80,15 @@ def prepare(
 
 
 def _key(
-    image: str, workdir: str, base_commit: str, commands: Sequence[str], extra: Mapping[str, bytes]
+    image: str,
+    workdir: str,
+    base_commit: str,
+    commands: Sequence[str],
+    extra: Mapping[str, bytes],
+    names: Sequence[str],
 ) -> str:
     files = {name: hashlib.sha256(content).hexdigest() for name, content in sorted(extra.items())}
-    parts = [VERSION, namespace(), _plain_id(image), workdir, base_commit, list(commands), files]
+    parts = [VERSION, namespace(), _plain_id(image), workdir, base_commit, list(commands), files, list(names)]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
 
@@ -112,7 +111,8 @@ def _load(
         workdir=workdir,
         user=str(config.get("User") or ""),
         snapshot=taken,
-        notes=tuple(_unpack_notes((config.get("Labels") or {}).get(_NOTES) or "")),
+        notes=tuple(_unpack((config.get("Labels") or {}).get(_NOTES) or "")),
+        flags=tuple(_unpack((config.get("Labels") or {}).get(_FLAGS) or "")),
     )
 
 
@@ -124,6 +124,7 @@ def _make(
     base_commit: str,
     pre_commands: Sequence[str],
     extra: Mapping[str, bytes],
+    names: Sequence[str],
     run_labels: Mapping[str, str],
 ) -> None:
     limits, _ = capped(Limits(), engine)
@@ -149,9 +150,10 @@ def _make(
             notes += made.notes
             tracked = None
         history.check(sandbox)
-        notes += _leftovers(sandbox, cut)
+        cleared = leftovers.clear(sandbox, history=cut, names=names)
+        notes += cleared.notes
         sandbox.freeze()
-        image_labels = {**labels(role="prepared"), _NOTES: _pack_notes(notes)}
+        image_labels = {**labels(role="prepared"), _NOTES: _pack(notes), _FLAGS: _pack(cleared.flags)}
         image = _commit(engine, sandbox, source, image_labels, run_labels)
         stale: str | None = image
         try:
@@ -198,13 +200,6 @@ def _run(sandbox: DockerSandbox, command: str) -> None:
         f"the instance's command `{command}` {how} (there is no network, and later history is cut): {output}"
     )
     raise EngineError(message) if done.timed_out else DataError(message)
-
-
-def _leftovers(sandbox: DockerSandbox, cut: History) -> list[str]:
-    """Notes on what is left in the image and may hold later changes of the project."""
-    notes = [f"left over and not tracked: {os.fsdecode(path)!r}" for path in cut.leftovers]
-    done = sandbox.run(_CACHES, user="0", cwd="/", timeout=60)
-    return notes + [f"package cache: {line}" for line in done.stdout.decode(errors="replace").splitlines()]
 
 
 def _commit(
@@ -264,12 +259,12 @@ def _remove_image(engine: Engine, image: str) -> None:
             raise
 
 
-def _pack_notes(notes: Sequence[str]) -> str:
+def _pack(notes: Sequence[str]) -> str:
     """Notes as the text of a label, which engines unquote in ways of their own."""
     return base64.b64encode(json.dumps(notes).encode()).decode()
 
 
-def _unpack_notes(text: str) -> list[str]:
+def _unpack(text: str) -> list[str]:
     return [str(note) for note in json.loads(base64.b64decode(text) or b"[]")]
 
 

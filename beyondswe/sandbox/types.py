@@ -145,4 +145,5 @@ class Environment:
     workdir: str
     user: str  # the image's user ("" is root)
     snapshot: Snapshot
-    notes: tuple[str, ...] = ()  # leftovers that were found and removed or flagged
+    notes: tuple[str, ...] = ()  # what was done to it, leftovers that were removed included
+    flags: tuple[str, ...] = ()  # leftovers of later states that are still there

@@ -23,6 +23,8 @@ INFORMATIVE = {
     "not_installed": "the generated package has no build file; its folder was put on the path",
     "install_failed": "the generated package does not build; its folder was put on the path",
     "pytest_from_tree": "the target is pytest, or a part of it",
+    "leftover": "the image holds, where it may be needed, what may be a later state of the project",
+    "installed_copy": "another state of the project is installed in the image",
     "unverified": "the instance has no record of our verification",
     "no_prediction": "nothing was submitted for the instance",
     # why tests failed: an attempt that has one of these and resolves all the same has passed its tests

@@ -134,7 +134,7 @@ def test_history_is_cut_and_commands_have_run(
     assert shown.splitlines() == [
         "base",
         "* main",
-        *(" M a.txt", "?? a.txt.orig", "?? built.txt", "?? docs.md", "?? set-up.txt"),
+        *(" M a.txt", "?? built.txt", "?? docs.md", "?? set-up.txt"),
         *("# about", "set-up", "hi", "1000"),
     ]
     sandbox = start_sandbox(engine, environment.image, workdir=WORK, limits=LIMITS)
@@ -147,14 +147,15 @@ def test_history_is_cut_and_commands_have_run(
 
 
 def test_the_snapshot_is_the_tree_that_the_agent_finds(environment: Environment) -> None:
-    everything = ["a.txt", "a.txt.orig", "built.txt", "docs.md", "set-up.txt"]
+    everything = ["a.txt", "built.txt", "docs.md", "set-up.txt"]
     assert snapshot_files(environment, environment.snapshot.tree) == everything
     assert snapshot_files(environment, environment.snapshot.base_tree) == ["a.txt"]
 
 
-def test_leftovers_are_noted(environment: Environment) -> None:
-    assert "left over and not tracked: 'a.txt.orig'" in environment.notes
-    assert "package cache: /root/.cache/pip" in environment.notes
+def test_leftovers_are_removed_and_noted(environment: Environment) -> None:
+    assert f"removed {WORK}/a.txt.orig: left over and not tracked" in environment.notes
+    assert "removed /root/.cache/pip: a package cache" in environment.notes
+    assert environment.flags == ()
 
 
 def test_the_image_keeps_its_configuration_and_loses_entry_point_and_owner(
