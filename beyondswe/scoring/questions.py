@@ -37,7 +37,6 @@ from beyondswe.scoring.verdict import infrastructure_fault, result_of, tampering
 _PATIENCE = 4.0  # times the real run's seconds that one round may take
 _LEAST_PATIENCE = 60.0
 _ROUND_COST = 0.05  # seconds of a round without any test
-_ALWAYS_AFFORDABLE = 0.5  # seconds: about what the start of a container costs
 
 
 @dataclass(frozen=True)
@@ -267,4 +266,4 @@ def _affordable(real: Evidence, questions: Sequence[Question]) -> int:
     of_all = len(real.phases) or 1
     share = min(1.0, sum(len(question.ids) for question in questions) / of_all)
     started = float((real.end or {}).get("started") or 0.0)
-    return int((real.seconds + _ALWAYS_AFFORDABLE) / (max(0.0, real.seconds - started) * share + _ROUND_COST))
+    return int(real.seconds / (max(0.0, real.seconds - started) * share + _ROUND_COST))

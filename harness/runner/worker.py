@@ -245,7 +245,7 @@ def arguments(task, version):
     found += ["-c", os.path.join(task["workdir"], config["name"]), "-o", "addopts="]
     if version >= (3, 5):
         found.append("--rootdir=" + task["workdir"])
-    found += ["--continue-on-collection-errors", "--tb=short", "--color=no"]
+    found += ["--continue-on-collection-errors", "--tb=" + task.get("traceback", "short"), "--color=no"]
     return found + task["targets"]
 
 
