@@ -64,9 +64,10 @@ class CommandAgent:
         if result.timed_out:
             return AgentEnd(AgentStatus.TIMEOUT, None, f"ended by the time limit of {timeout:g} s", log)
         if result.exit_code != 0:
-            return AgentEnd(
-                AgentStatus.ERROR, result.exit_code, f"the agent ended with exit code {result.exit_code}", log
-            )
+            error = f"the agent ended with exit code {result.exit_code}"
+            if kills := _memory_kills(sandbox):
+                error += f"; out of memory: {kills} of its processes were killed at the limit"
+            return AgentEnd(AgentStatus.ERROR, result.exit_code, error, log)
         return AgentEnd(AgentStatus.FINISHED, 0, None, log)
 
     def _archive(self, prompt: str) -> bytes:
@@ -92,6 +93,13 @@ class CommandAgent:
                 entry.size, entry.mode = len(data), mode
                 archive.addfile(entry, io.BytesIO(data))
         return stream.getvalue()
+
+
+def _memory_kills(sandbox: Sandbox) -> int:
+    """How many processes the kernel ended for want of memory; the sandbox's own word, good for a message."""
+    counters = "/sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control"  # cgroup v2, v1
+    shown = sandbox.run(f"cat {counters} 2> /dev/null", timeout=20, user="0", cwd="/").stdout
+    return sum(int(count) for count in re.findall(rb"^oom_kill (\d+)$", shown, re.MULTILINE))
 
 
 def replace_words(text: str, words: Mapping[str, str], *, quote: bool = False) -> str:

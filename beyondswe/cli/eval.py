@@ -58,6 +58,7 @@ def command(
     network: str,
     cpus: float,
     memory: int,
+    disk: int,
     test_timeout: float,
     strict: bool,
     python_dir: Path | None,
@@ -86,7 +87,7 @@ def command(
     prompts = Prompts(prompt, Network(network))
     for instance in {instance.family: instance for instance in opened.instances}.values():
         prompts.render(instance)  # a template that cannot be filled is told before anything starts
-    asked = Limits(cpus=cpus, memory=memory, timeout=timeout, test_timeout=test_timeout)
+    asked = Limits(cpus=cpus, memory=memory, disk=disk, timeout=timeout, test_timeout=test_timeout)
     settings = Settings(
         dataset=dataset_facts(opened),
         agent={"name": chosen.name, "version": chosen.version, "digest": chosen.digest},

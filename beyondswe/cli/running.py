@@ -52,6 +52,14 @@ _OPTIONS = [
         help="Memory of a sandbox.",
     ),
     click.option(
+        "--disk",
+        callback=size,
+        default="20g",
+        show_default=True,
+        metavar="M",
+        help="What a sandbox may write to the disk.",
+    ),
+    click.option(
         "--test-timeout",
         type=click.FloatRange(1),
         default=1800,

@@ -26,6 +26,7 @@ def command(
     predictions: Path,
     cpus: float,
     memory: int,
+    disk: int,
     test_timeout: float,
     strict: bool,
     python_dir: Path | None,
@@ -61,7 +62,7 @@ def command(
             notes.append(f"rows of several models in one file, reported together under the first: {names}")
         for line in notes:
             say(line)
-        asked = Limits(cpus=cpus, memory=memory, test_timeout=test_timeout)
+        asked = Limits(cpus=cpus, memory=memory, disk=disk, test_timeout=test_timeout)
         settings = Settings(
             dataset=dataset_facts(opened),
             agent={"name": next(iter(found.models), "predictions"), "version": "", "digest": found.sha256},

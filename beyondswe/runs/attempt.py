@@ -8,21 +8,24 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import threading
 import time
 import traceback
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from beyondswe.agents.protocol import Agent, AgentEnd, AgentStatus, PreparedAttempt
 from beyondswe.errors import AgentError, BeyondSWEError
 from beyondswe.instances.model import Instance
 from beyondswe.runs.folder import StorageError
+from beyondswe.runs.masking import Mask
 from beyondswe.runs.outcome import Outcome, Usage, attempt_status
 from beyondswe.runs.verdicts import VerdictCache, verdict_key
+from beyondswe.sandbox.disk import DiskWatch
 from beyondswe.sandbox.docker import SandboxDied, start_sandbox
 from beyondswe.sandbox.engine import Engine
 from beyondswe.sandbox.environment import prepare
@@ -97,6 +100,7 @@ class _Evidence:
     error: str | None = None
     permanent: bool = False
     trace: str = ""
+    mask: Mask = field(default_factory=lambda: Mask(os.environ))
 
     @contextmanager
     def timed(self, phase: str) -> Iterator[None]:
@@ -176,22 +180,27 @@ class Attempts:
             )
         try:
             prepared = PreparedAttempt(evidence.instance, environment, prompt, self._limits.timeout)
-            with evidence.timed("agent"):
+            disk = DiskWatch(self._engine, sandbox.id, self._limits.disk, end=sandbox.freeze)
+            with evidence.timed("agent"), disk:
                 try:
                     end = agent.start(prepared, sandbox)
                 except AgentError as error:
                     end = AgentEnd(AgentStatus.ERROR, None, str(error))
                 except SandboxDied as error:
-                    if not sandbox.end_state().oom_killed:
+                    if disk.exceeded:
+                        end = AgentEnd(AgentStatus.ERROR, None, disk.reason, error.output)
+                    elif sandbox.end_state().oom_killed:
+                        end = AgentEnd(AgentStatus.ERROR, None, f"out of memory: {error}", error.output)
+                    else:
                         raise  # ended from outside: nothing inside can end it but hunger
-                    end = AgentEnd(AgentStatus.ERROR, None, f"out of memory: {error}")
             with evidence.timed("extract"):
                 sandbox.freeze()
                 evidence.end = end
                 try:
                     evidence.patch = extract_patch(sandbox, environment)
                 except PatchTooLarge as error:
-                    evidence.scored = Scored(Status.PATCH_REJECTED, 0.0, 0.0, error=str(error))
+                    status = Status.EMPTY_PATCH if disk.exceeded else Status.PATCH_REJECTED
+                    evidence.scored = Scored(status, 0.0, 0.0, error=str(error))
         finally:
             sandbox.stop()
 
@@ -210,14 +219,18 @@ class Attempts:
         with evidence.timed("score"):
             known = None if self._fresh else self._verdicts.get(key)
             evidence.cached = known is not None
-            evidence.scored = known or score_patch(
-                self._engine,
-                evidence.instance,
-                environment,
-                patch.text,
-                limits=self._limits,
-                run_labels=self._labels,
+            evidence.scored = known or evidence.mask.scored(
+                score_patch(
+                    self._engine,
+                    evidence.instance,
+                    environment,
+                    patch.text,
+                    limits=self._limits,
+                    run_labels=self._labels,
+                )
             )
+        if evidence.mask.holds_secret(patch.text):
+            evidence.flags.append("secret_in_patch")
         if known is None:
             self._verdicts.put(key, evidence.scored)
 
@@ -273,12 +286,15 @@ def _finished(evidence: _Evidence) -> Finished:
             Status.INFRASTRUCTURE_ERROR,
             0.0,
             0.0,
-            error=evidence.error,
+            error=evidence.mask.text(evidence.error),
             log=scored.log,
             records=scored.records,
             permanent=evidence.permanent,
         )
     end, environment, patch = evidence.end, evidence.environment, evidence.patch
+    if end:
+        error = end.error and evidence.mask.text(end.error)
+        end = replace(end, error=error, log=evidence.mask.data(end.log))
     more = {
         "agent_exit_code": end.exit_code if end else None,
         "agent_error": end.error if end else None,
@@ -322,5 +338,5 @@ def _finished(evidence: _Evidence) -> Finished:
             "utf-8", "backslashreplace"
         )
     if evidence.trace:
-        files["logs/error.log"] = evidence.trace.encode("utf-8", "backslashreplace")
+        files["logs/error.log"] = evidence.mask.text(evidence.trace).encode("utf-8", "backslashreplace")
     return Finished(outcome, files, permanent=scored.permanent)

@@ -91,6 +91,7 @@ class Settings:
 _LIMIT_OPTIONS = {
     "cpus": "--cpus",
     "memory": "--memory",
+    "disk": "--disk",
     "timeout": "--timeout",
     "test_timeout": "--test-timeout",
 }

@@ -77,7 +77,12 @@ _LAYER_LIMIT = 2 << 30  # bytes of a layer that are read to learn its names
 
 
 class SandboxDied(EngineError):
-    """The container ended, or is gone, though nobody here stopped it; `DockerSandbox.end_state` says how."""
+    """The container ended, or is gone, while a command ran; `DockerSandbox.end_state` says how.
+
+    ``output`` is what the command had printed.
+    """
+
+    output = b""
 
 
 @dataclass(frozen=True)
@@ -186,7 +191,11 @@ class DockerSandbox:
             self._drain(exec_id, output, watch)
         finally:
             watch.close()
-        exit_code = None if watch.fired else self._exit_code(exec_id)
+        try:
+            exit_code = None if watch.fired else self._exit_code(exec_id)
+        except SandboxDied as error:
+            error.output = output.stdout.value() + output.stderr.value()
+            raise
         if input_file is not None:
             self._helper(["rm", "-f", input_file])
         return ExecResult(

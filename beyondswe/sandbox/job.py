@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from beyondswe.errors import EngineError
+from beyondswe.sandbox.disk import DiskWatch
 from beyondswe.sandbox.engine import container_labels
 from beyondswe.sandbox.limits import host_config
 from beyondswe.sandbox.removal import remove_later
@@ -64,9 +65,9 @@ def run_to_end(
 
     ``archive`` (a tar, or a function that gives its pieces) is unpacked at ``/`` before the start.
     ``timeout`` seconds after the start (plus ``grace``, for a program that keeps its own clock) the
-    container is killed: ``timed_out``. Standard output and error are kept up to ``max_output`` bytes each,
-    head and tail; the engine stores them as text, so bytes that are not UTF-8 are lost. The container is
-    removed whatever happens, in the background (`removal`).
+    container is killed: ``timed_out``; so it is when it goes over its limit on the disk. Standard output and
+    error are kept up to ``max_output`` bytes each, head and tail; the engine stores them as text, so bytes
+    that are not UTF-8 are lost. The container is removed whatever happens, in the background (`removal`).
 
     Raises `EngineError` when the engine or the machine fails; how the program fails is in the result.
     """
@@ -95,9 +96,14 @@ def run_to_end(
                 put_archive(engine, container, archive() if callable(archive) else archive)
         with _timed(seconds, "start"):
             start(engine, container)
-        with _timed(seconds, "wait"):
+        with (
+            _timed(seconds, "wait"),
+            DiskWatch(engine, container, limits.disk, end=lambda: kill(engine, container)) as disk,
+        ):
             killed = _wait(engine, container, timeout + grace)
-        return _ended(engine, container, killed=killed, max_output=max_output, seconds=seconds)
+        return _ended(
+            engine, container, killed=killed or disk.exceeded, max_output=max_output, seconds=seconds
+        )
     finally:
         remove_later(engine, name)
 

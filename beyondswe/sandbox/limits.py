@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from beyondswe.sandbox.types import Limits
@@ -18,7 +20,7 @@ def capped(limits: Limits, engine: Engine) -> tuple[Limits, list[str]]:
     """
     info = engine.info
     notes = []
-    cpus, memory, pids = limits.cpus, limits.memory, limits.pids
+    cpus, memory, pids, disk = limits.cpus, limits.memory, limits.pids, limits.disk
     have_cpus, have_memory = int(info.get("NCPU") or 0), int(info.get("MemTotal") or 0)
     if have_cpus and cpus > have_cpus:
         notes.append(f"cpus: asked for {cpus:g}, the host has {have_cpus}")
@@ -37,7 +39,12 @@ def capped(limits: Limits, engine: Engine) -> tuple[Limits, list[str]]:
     if not info.get("PidsLimit", True):
         notes.append("processes: this engine cannot limit their number")
         pids = 0
-    return replace(limits, cpus=cpus, memory=memory, pids=pids), notes
+    store = str(info.get("DockerRootDir") or "")
+    local = bool(store) and engine.host.startswith("unix://") and Path(store).is_dir()
+    if local and disk > (free := shutil.disk_usage(store).free):
+        notes.append(f"disk: asked for {disk} bytes, the host has {free} left")
+        disk = free
+    return replace(limits, cpus=cpus, memory=memory, pids=pids, disk=disk), notes
 
 
 def host_config(engine: Engine, limits: Limits, *, network: str, privileges: bool) -> dict[str, Any]:

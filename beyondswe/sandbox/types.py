@@ -28,6 +28,7 @@ class Limits:
     cpus: float = 4.0
     memory: int = 8 * 2**30  # bytes
     pids: int = 1024
+    disk: int = 20 * 2**30  # bytes written, beyond the image
     timeout: float = 14_400.0  # seconds, whole life of the agent
     test_timeout: float = 1_800.0  # seconds, the tests of one scoring
 

@@ -25,6 +25,7 @@ INFORMATIVE = {
     "pytest_from_tree": "the target is pytest, or a part of it",
     "leftover": "the image holds, where it may be needed, what may be a later state of the project",
     "installed_copy": "another state of the project is installed in the image",
+    "secret_in_patch": "the patch holds a secret of this host word for word: see where it comes from, and change it",
     "unverified": "the instance has no record of our verification",
     "no_prediction": "nothing was submitted for the instance",
     # why tests failed: an attempt that has one of these and resolves all the same has passed its tests
