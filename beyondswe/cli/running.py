@@ -56,7 +56,7 @@ _OPTIONS = [
         callback=size,
         default="20g",
         show_default=True,
-        metavar="M",
+        metavar="SIZE",
         help="What a sandbox may write to the disk.",
     ),
     click.option(

@@ -33,7 +33,7 @@ def first_failures(folder: RunFolder) -> list[str]:
         words = status.value.replace("_", " ")
         lines.append(f"first {words}: {first['instance_id']} ({attempt}): {reason}")
         if path.is_file():
-            lines.append(f"  log: {path}")
+            lines.append(f"  log: {path.absolute()}")
     return lines
 
 

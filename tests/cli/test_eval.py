@@ -94,6 +94,20 @@ def test_the_status_tells_verdict_and_end_of_the_agent(cli: Cli, dataset: Callab
     for outcome in cli.outcomes("r"):
         if outcome["status"].startswith("agent_"):
             assert "time limit" in outcome["error"] or "exit code" in outcome["error"]
+    assert "first agent error: case-4 (1): the agent ended with exit code 3" in done.err
+    assert "2 verdicts from the cache" not in done.err
+
+
+def test_a_run_of_which_all_fails_says_why_and_where_to_look(cli: Cli, dataset: Callable[..., str]) -> None:
+    path = dataset("one", "two")
+    done = cli.eval("--dataset", path, "--agent-cmd", "no-such-agent --now", "--run-id", "r")
+    assert done.code == 0, done.err
+    assert done.json["agent"]["name"] == "cmd-no-such-agent"
+    assert "first agent error: " in done.err and "exit code 127" in done.err
+    assert "no-such-agent: not found" in done.err and "inside the instance's image" in done.err
+    log = cli.attempt("r", cli.outcomes("r")[0]["instance_id"]) / "logs" / "agent.log"
+    assert f"log: {log}\n" in done.err
+    assert f"log: {log}\n" in cli("report", "r").err
 
 
 def test_the_prompt_comes_in_twice_and_nothing_else_that_tells_the_answer(
@@ -148,9 +162,11 @@ def test_a_patch_taken_by_eval_gets_the_same_verdict_from_score(
     )
     options = ["--dataset", path, "--predictions", "p.jsonl", "--run-id", "s", "--fresh", "--json"]
     done = cli("score", *options)
-    assert done.code == 0, done.err
+    assert done.code == 1, done.err
     assert done.json["agent"]["name"] == "my-model"
-    assert "p.jsonl, line 4: not JSON" in done.err
+    assert "p.jsonl, line 4: not JSON" in done.err and "1 row could not be used" in done.err
+    ((reason, unusable),) = ((row.pop("reason"), row) for row in done.json["unusable"])
+    assert unusable == {"line": 4, "instance_id": None} and reason.startswith("not JSON")
     by_id = {outcome["instance_id"]: outcome for outcome in cli.outcomes("s")}
     for outcome in cli.outcomes("e"):
         for key in ("status", "resolved", "score", "f2p", "p2p", "flags", "patch_sha256"):
@@ -173,7 +189,10 @@ def test_the_same_patch_is_scored_once_unless_fresh(cli: Cli, dataset: Callable[
     path = dataset("one")
     command = f"{GOOD}; echo '# {time.time_ns()}' >> calc.py"
     for run_id, options in (("a", []), ("b", []), ("c", ["--fresh"])):
-        assert cli.eval("--dataset", path, "--agent-cmd", command, "--run-id", run_id, *options).code == 0
+        done = cli.eval("--dataset", path, "--agent-cmd", command, "--run-id", run_id, *options)
+        assert done.code == 0, done.err
+        assert ("1 verdict from the cache (--fresh scores again)" in done.err) == (run_id == "b")
+        assert done.json["cached"] == (run_id == "b")
     first, second, third = (cli.outcomes(run_id)[0] for run_id in "abc")
     assert [outcome.get("cached", False) for outcome in (first, second, third)] == [False, True, False]
     assert second["timings"]["score"] < first["timings"]["score"]
@@ -239,6 +258,24 @@ def test_an_interrupted_run_leaves_no_container_and_can_be_gone_on_with(
     assert [(run["run_id"], run["state"], run["done"], run["asked"]) for run in listed] == [
         (run_id, "unfinished", 0, 2)
     ]
+
+
+def test_who_leaves_at_once_is_told_how_to_go_on_and_the_next_run_removes_what_stayed(
+    cli: Cli, dataset: Callable[..., str], engine: Engine
+) -> None:
+    run_id = f"left-{time.time_ns()}"
+    path = dataset("a")
+    process = cli.start("eval", "--dataset", path, "--run-id", run_id, "--agent-cmd", "sleep 100")
+    wait_for(lambda: containers_of(engine, run_id))
+    process.send_signal(signal.SIGSTOP)  # so that the two arrive together
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGTERM)
+    process.send_signal(signal.SIGCONT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert f"left at once; go on with the same command and --run-id {run_id}\n" in err
+    assert cli.eval("--dataset", path, "--agent", "nop").code == 0
+    assert not containers_of(engine, run_id)
 
 
 def test_a_run_id_is_refused_with_other_options_and_while_it_lives(
@@ -320,6 +357,69 @@ def test_an_image_that_cannot_be_had_is_an_infrastructure_error_and_exit_1(
     assert "localhost:1/not/there:1" in (cli.attempt("r", "bad") / "logs" / "error.log").read_text()
 
 
+def test_an_image_that_is_nowhere_is_not_asked_for_again(cli: Cli, dataset: Callable[..., str]) -> None:
+    done = cli.eval(
+        "--dataset", dataset("one", image="beyondswe/nowhere:1"), "--agent", "oracle", "--run-id", "r"
+    )
+    assert done.code == 1, done.err
+    assert "first infrastructure error: one (1): there is no image beyondswe/nowhere:1 on this" in done.err
+    assert "tried again" not in done.err and not (cli.attempt("r", "one") / "tries").exists()
+    assert f"log: {cli.attempt('r', 'one') / 'logs' / 'error.log'}\n" in done.err
+
+
+def test_a_hidden_patch_that_does_not_apply_is_not_tried_again(cli: Cli, dataset: Callable[..., str]) -> None:
+    hidden = "diff --git a/calc.py b/calc.py\n--- a/calc.py\n+++ b/calc.py\n@@ -1 +1 @@\n-nothing\n+like it\n"
+    done = cli.eval("--dataset", dataset("one", f2p_patch=hidden), "--agent", "oracle", "--run-id", "r")
+    assert done.code == 1, done.err
+    assert "is at fault, not the patch" in done.err
+    assert "tried again" not in done.err and not (cli.attempt("r", "one") / "tries").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "env", "words"),
+    [
+        (["--runs-dir", "/proc/foo"], {}, "--runs-dir /proc/foo cannot be written to"),
+        ([], {"BEYONDSWE_CACHE": "/proc/x"}, "another one with BEYONDSWE_CACHE"),
+        ([], {"BEYONDSWE_NAMESPACE": "a b"}, "BEYONDSWE_NAMESPACE='a b': use letters"),
+    ],
+)
+def test_what_cannot_be_written_to_is_wrong_use_in_one_line(
+    cli: Cli, dataset: Callable[..., str], arguments: list[str], env: dict[str, str], words: str
+) -> None:
+    done = cli("eval", "--json", "--dataset", dataset("one"), "--agent", "nop", *arguments, env=env)
+    assert done.code == 2
+    assert words in done.err and done.err.count("\n") == 1
+    assert done.json["error"]["exit_code"] == 2
+    assert not cli.runs.exists()
+
+
+def test_a_run_goes_on_with_what_is_left_and_counts_the_whole(cli: Cli, dataset: Callable[..., str]) -> None:
+    path = dataset("a", "b")
+    arguments = ["--dataset", path, "--agent", "nop", "--run-id", "r"]
+    first = cli.eval(*arguments)
+    assert "0/2 attempts\n" in first.err and "2/2 attempts: 2 empty_patch\n" in first.err
+    again = cli.eval(*arguments)
+    assert again.code == 0, again.err
+    assert "2/2 attempts: 2 empty_patch (2 from before)\n" in again.err
+
+
+def test_that_the_host_has_less_than_the_default_is_said_by_eval_alone_and_once(
+    cli: Cli, dataset: Callable[..., str], engine: Engine
+) -> None:
+    cpus = engine.info["NCPU"]
+    path = dataset("one")
+    by_default = cli.eval("--dataset", path, "--agent", "nop", "--run-id", "d")
+    assert by_default.err.count("the paper's default of 4 CPUs") == (1 if cpus < 4 else 0)
+    assert "limit capped: cpus" not in by_default.err
+    asked = cli.eval("--dataset", path, "--agent", "nop", "--run-id", "a", "--cpus", str(cpus + 1))
+    assert asked.err.count(f"limit capped: cpus: asked for {cpus + 1}, the host has {cpus}\n") == 1
+    assert "the paper's default" not in asked.err.replace("of memory", "") or "CPUs" not in asked.err
+    (cli.folder / "p.jsonl").write_text('{"instance_id": "one", "model_patch": ""}\n')
+    scored = cli("score", "--dataset", path, "--predictions", "p.jsonl")
+    assert scored.code == 0 and "default" not in scored.err and "capped" not in scored.err
+    assert any("cpus" in note for note in json.loads((cli.runs / "a" / "run.json").read_text())["notes"])
+
+
 def test_set_up_is_paid_once_an_instance(cli: Cli, dataset: Callable[..., str]) -> None:
     path = dataset("one", pre_commands=f"cat /proc/sys/kernel/random/uuid > stamp; : {time.time_ns()}")
     done = cli.eval(
@@ -339,6 +439,8 @@ def test_set_up_is_paid_once_an_instance(cli: Cli, dataset: Callable[..., str]) 
         (["--agent", "nobody"], "no agent is called 'nobody'"),
         (["--agent", "nop", "--prompt", "none.j2"], "neither 'default' nor a file"),
         (["--agent", "nop", "--memory", "lots"], "is no size"),
+        (["--agent", "nop", "--memory", "1k"], "the least is 64m"),
+        (["--agent", "nop", "--split", "test"], "only dataset repositories"),
         (["--agent", "nop", "--shard", "3/2"], "is no shard"),
         (["--agent", "nop", "--instance", "nope"], "no instance matches"),
         (["--agent", "nop", "--run-id", "../x"], "run id '../x'"),
@@ -352,7 +454,7 @@ def test_wrong_use_is_exit_2_and_starts_nothing(
     done = cli.eval("--dataset", dataset("one"), *arguments)
     assert done.code == 2
     assert words in done.err
-    assert done.out == ""
+    assert words in done.json["error"]["message"]
     assert not cli.runs.exists() or not any(cli.runs.iterdir())
 
 
@@ -373,9 +475,23 @@ def test_report_and_runs_need_the_folders_only(cli: Cli, dataset: Callable[..., 
     assert [report["avg"] for report in both.json] == [100.0, 0.0]
     table = cli("report", "oracle", "nop", env=nowhere)
     assert table.out == "" and "100.00" in table.err and "0.00" in table.err
+    name = "a-run-whose-id-is-so-long-that-no-table-of-eighty-columns-has-room-for-it-and-more"
+    (cli.runs / "nop").rename(cli.runs / name)
+    run = json.loads((cli.runs / name / "run.json").read_text())
+    (cli.runs / name / "run.json").write_text(json.dumps(run | {"run_id": name}))
+    one = cli("report", name, env=nowhere)
+    assert f"{name}\n" in one.err and one.err.split()[-2:] == ["AVG", "0.00"]
+    (row,) = (line for line in cli("runs", "list", env=nowhere).err.splitlines() if name in line)
+    assert row.split()[1:] == ["tiny", "nop", "finished", "1/1", "0.00"]
+    (cli.runs / name).rename(cli.runs / "nop")
     listed = cli("runs", "list", "--json", env=nowhere).json
     assert [(run["run_id"], run["state"], run["avg"]) for run in listed] == [
         ("nop", "finished", 0.0),
         ("oracle", "finished", 100.0),
     ]
     assert cli("report", "none", env=nowhere).code == 2
+    elsewhere = cli("runs", "list", "--runs-dir", "nosuch", env=nowhere)
+    assert elsewhere.code == 2 and "there is no such folder" in elsewhere.err
+    kept = cli("runs", "remove", "oracle", env=nowhere)
+    assert kept.code == 2 and "--yes removes" in kept.err and (cli.runs / "oracle").exists()
+    assert cli("runs", "remove", "-y", "oracle", env=nowhere).code == 0

@@ -170,7 +170,7 @@ def test_gold_keeps_lists_that_hold_and_rejects_those_that_do_not(
     assert (instance.fail_to_pass, instance.pass_to_pass) == ((new,), ()) and instance.verification
 
     rows = rows_of(make_recipe("gold"), fail_to_pass=(old, new), pass_to_pass=("tests/test_old.py::gone",))
-    done = verify("--dataset", rows, "--out", str(out), "--runs", "1", "--gold")
+    done = verify("--dataset", rows, "--out", str(out), "--runs", "1", "--gold", "--force")
     assert done.code == 1
     reason = done.instance("gold")["reason"]
     assert f"{old} passes without the reference change" in reason
@@ -206,6 +206,18 @@ def test_an_interrupted_verification_leaves_no_container_and_no_file(
 def test_record_is_for_datasets_that_come_with_the_product(tmp_path: Path) -> None:
     done = verify("--dataset", "rows.jsonl", "--out", str(tmp_path / "out.jsonl"), "--record")
     assert done.code == 2 and "--record is for datasets that come with the product" in done.err
+
+
+def test_what_is_there_is_written_over_only_by_force_and_folders_are_not_made(tmp_path: Path) -> None:
+    out = tmp_path / "out.jsonl"
+    out.write_text("dear\n")
+    there = verify("--dataset", "demo", "--out", str(out))
+    assert there.code == 2 and f"--out {out}: this file is there already; --force" in there.err
+    assert out.read_text() == "dear\n"
+    nowhere = verify("--dataset", "demo", "--out", str(tmp_path / "none" / "out.jsonl"))
+    assert nowhere.code == 2 and f"there is no folder {tmp_path / 'none'}" in nowhere.err
+    assert nowhere.json["error"]["kind"] == "UsageError"
+    assert not (tmp_path / "none").exists()
 
 
 @pytest.mark.parametrize("option", ["--perturb", "--check"])

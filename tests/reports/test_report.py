@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from beyondswe.errors import DataError
 from beyondswe.reports.report import average, bootstrap, make_report, wilson
-from beyondswe.reports.table import notes, row_of
+from beyondswe.reports.table import notes, row_of, show
 from beyondswe.runs.folder import RunFolder
 
 
@@ -57,6 +59,27 @@ def test_doc2repo_enters_the_average_with_its_pass_rate(tmp_path: Path) -> None:
     report = report_of(tmp_path / "run", rows)
     assert report["avg"] == pytest.approx((50 + 100 + 0 + 60) / 4)
     assert row_of(report) == ["50.00", "100.00", "0.00", "60.00", "(0) / 0", "52.50"]
+
+
+def test_an_interval_of_one_doc2repo_instance_says_nothing_and_is_not_given(tmp_path: Path) -> None:
+    rows = [outcome("r1", "Doc2Repo"), outcome("c1")]
+    families = report_of(tmp_path / "one", rows)["families"]
+    assert families["Doc2Repo"]["interval"] is None and families["CrossRepo"]["interval"] is not None
+    families = report_of(tmp_path / "two", [*rows, outcome("r2", "Doc2Repo")])["families"]
+    assert families["Doc2Repo"]["interval"] == [100.0, 100.0]
+
+
+def test_the_table_of_one_run_has_a_row_a_family_and_ends_with_the_average(tmp_path: Path) -> None:
+    rows = [outcome("c1"), outcome("c2", status="unresolved"), outcome("r1", "Doc2Repo", pass_rate=0.95)]
+    said = io.StringIO()
+    show([report_of(tmp_path / ("run-" * 30), rows)], Console(file=said, width=80))
+    lines = said.getvalue().splitlines()
+    assert "run-" * 30 in lines
+    cells = [line.split() for line in lines if line.strip()]
+    assert ["CrossRepo", "2", "50.00", "9.45", "–", "90.55"] in cells
+    assert ["Doc2Repo", "1", "95.00", "–", "(1)", "/", "0"] in cells
+    assert cells[-1] == ["AVG", "72.50"]
+    assert "Doc2Repo: its rate is the pass rate" in said.getvalue()
 
 
 def test_only_families_that_the_dataset_has_enter_the_average(tmp_path: Path) -> None:
