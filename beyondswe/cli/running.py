@@ -130,10 +130,8 @@ def say_capped(asked: Limits, given: Limits, notes: Sequence[str]) -> None:
     }
     for note in notes:
         name, _, rest = note.partition(": ")
-        if (
-            not rest.startswith("asked for")
-            or context.get_parameter_source(name) is not ParameterSource.DEFAULT
-        ):
+        by_default = context.get_parameter_source(name) is ParameterSource.DEFAULT
+        if name not in defaults or not rest.startswith("asked for") or not by_default:
             say(f"limit capped: {note}")
         elif context.info_name == "eval":
             say(f"the paper's default of {defaults[name]}")
