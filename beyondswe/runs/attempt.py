@@ -188,11 +188,13 @@ class Attempts:
                     end = AgentEnd(AgentStatus.ERROR, None, str(error))
                 except SandboxDied as error:
                     if disk.exceeded:
-                        end = AgentEnd(AgentStatus.ERROR, None, disk.reason, error.output)
+                        end = AgentEnd(AgentStatus.ERROR, log=error.output)
                     elif sandbox.end_state().oom_killed:
                         end = AgentEnd(AgentStatus.ERROR, None, f"out of memory: {error}", error.output)
                     else:
                         raise  # ended from outside: nothing inside can end it but hunger
+            if disk.exceeded:  # whatever the agent was told of its command, this is why it ended
+                end = AgentEnd(AgentStatus.ERROR, None, disk.reason, end.log)
             with evidence.timed("extract"):
                 sandbox.freeze()
                 evidence.end = end

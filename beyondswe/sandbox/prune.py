@@ -1,5 +1,5 @@
 """Removes what is ours from the engine, and nothing else: containers, networks, volumes and images of one
-namespace.
+namespace, and the snapshots that were taken of its prepared images.
 
 Ours is what carries the namespace's label; for containers, networks and volumes also an owner, because
 containers that somebody starts by hand from an image of ours inherit its labels. What a living process owns
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from beyondswe.errors import EngineError
+from beyondswe.sandbox import snapshot
 from beyondswe.sandbox.engine import LABEL, Engine, namespace, owner_alive
 from beyondswe.sandbox.images import LOCAL_PREFIX, drop, pulled_images
 
@@ -26,7 +27,7 @@ _OWNER = "io.beyondswe.owner"
 class Found:
     """One thing that can be removed."""
 
-    kind: str  # container, network, volume, image, pulled image
+    kind: str  # container, network, volume, image, pulled image, snapshot
     id: str
     name: str
     size: int = 0  # bytes on disk; for an image with what it shares with others
@@ -83,7 +84,17 @@ def survey(engine: Engine, *, everything: bool = False) -> Survey:
             reasons.setdefault(found.id, "an image that stays is built on it")
     remove += [found for found in candidates if found.id not in reasons]
     keep += [(found, reasons[found.id]) for found in candidates if found.id in reasons]
+    if not alive:
+        remove += _snapshots(engine, {found.id for found in remove})
     return Survey(tuple(remove), tuple(keep))
+
+
+def _snapshots(engine: Engine, going: set[str]) -> Iterator[Found]:
+    """Snapshots whose prepared image is gone, or is going."""
+    staying = {_long(image) for image in engine.api.images(quiet=True, all=True)} - {*map(_long, going)}
+    for key in snapshot.taken():
+        if _long(key) not in staying:
+            yield Found("snapshot", key, f"of prepared image {key[:12]}")
 
 
 def _ancestors(engine: Engine, images: Iterable[Image]) -> set[str]:
@@ -150,12 +161,12 @@ def prune(engine: Engine, planned: Survey) -> Pruned:
     before = _layers_size(engine)
     removed: list[Found] = []
     failed: list[tuple[Found, str]] = []
-    order = ["container", "network", "volume", "image", "pulled image"]
+    order = ["container", "network", "volume", "image", "pulled image", "snapshot"]
     # the sort is stable: images stay newest first, so that a child goes before its parent
     for found in sorted(planned.remove, key=lambda found: order.index(found.kind)):
         try:
             _remove(engine, found)
-        except NotFound:
+        except (NotFound, FileNotFoundError):
             continue  # gone with another one, or somebody was faster
         except APIError as error:
             failed.append((found, str(error.explanation or error)))
@@ -174,6 +185,8 @@ def _remove(engine: Engine, found: Found) -> None:
         engine.client.networks.get(found.id).remove()
     elif found.kind == "volume":
         engine.client.volumes.get(found.id).remove()
+    elif found.kind == "snapshot":
+        snapshot.remove(found.id)
     elif found.kind == "pulled image":
         if not drop(engine, found.name):
             raise EngineError("a container uses it, or what was prepared from it")

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from beyondswe.errors import EngineError
 from beyondswe.resources import cache_dir
+from beyondswe.sandbox.engine import namespace
 from beyondswe.sandbox.paths import parents
 from beyondswe.sandbox.scratch import temporary_folder
 from beyondswe.sandbox.tarstream import Kind
@@ -42,7 +43,8 @@ def take(key: str, archive: Iterable[bytes], *, prefix: bytes, tracked: Sequence
                     if path in known or not known.isdisjoint(parents(path))
                 }
                 base = trees.edit(EMPTY_TREE, kept)
-        (temporary / "snapshot.json").write_text(json.dumps({"tree": tree, "base_tree": base}))
+        described = {"tree": tree, "base_tree": base, "namespace": namespace()}
+        (temporary / "snapshot.json").write_text(json.dumps(described))
         try:
             temporary.rename(folder)
         except OSError:
@@ -62,6 +64,26 @@ def load(key: str) -> Snapshot | None:
     except FileNotFoundError:
         return None
     return Snapshot(git_dir=folder / "git", tree=described["tree"], base_tree=described["base_tree"])
+
+
+def taken() -> list[str]:
+    """Keys of all snapshots of this namespace."""
+    found = []
+    for path in sorted(cache_dir("snapshots").glob("*/snapshot.json")):
+        try:
+            owner = json.loads(path.read_text()).get("namespace")
+        except (OSError, ValueError):
+            continue  # removed meanwhile, or damaged: who asks for it is told
+        if owner == namespace():
+            found.append(path.parent.name)
+    return found
+
+
+def remove(key: str) -> None:
+    """Remove a snapshot; first its name goes, so that nobody finds half of it."""
+    folder = _folder(key)
+    with temporary_folder(folder.parent) as temporary:
+        folder.rename(temporary / key)
 
 
 def _folder(key: str) -> Path:

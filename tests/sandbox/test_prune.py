@@ -15,6 +15,7 @@ import pytest
 
 from beyondswe.sandbox.build import build_image
 from beyondswe.sandbox.engine import Engine, container_labels, labels, owner_alive, owner_label
+from beyondswe.sandbox.environment import prepare
 
 pytestmark = pytest.mark.engine
 
@@ -94,6 +95,25 @@ def test_everything_of_ended_runs_goes(engine: Engine, base_image: str, space: s
     assert names(document["removed"], "volume") == {volume.id}
     assert not engine.has_image(image) and engine.has_image(base_image)
     assert prune("--yes")["removed"] == []
+
+
+def test_snapshots_go_with_their_prepared_images(
+    engine: Engine, base_image: str, space: str, tmp_path: Path
+) -> None:
+    environment = prepare(engine, base_image, workdir="/opt", base_commit="")
+    folder = environment.snapshot.git_dir.parent
+    other = tmp_path / "cache" / "snapshots" / ("0" * 64)
+    other.mkdir()
+    described = {"tree": "", "base_tree": "", "namespace": f"{space}-other"}
+    (other / "snapshot.json").write_text(json.dumps(described))
+    mine = container_of(engine, base_image, container_labels(role="test"))
+    assert prune("--yes")["removed"] == [] and folder.is_dir()
+    mine.remove()
+    removed = prune("--yes")["removed"]
+    assert names(removed, "snapshot") == {folder.name}
+    assert names(removed, "image") == {environment.image}
+    assert not folder.exists() and other.is_dir()
+    assert prune("--yes")["found"] == []
 
 
 def test_untagged_images_of_ours_go_too(engine: Engine, base_image: str, space: str) -> None:
