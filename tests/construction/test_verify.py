@@ -82,6 +82,7 @@ def rows_of(engine: Engine, tmp_path: Path) -> Iterator[Callable[..., str]]:
 
 def test_the_demo_verifies_and_its_lists_are_those_that_come_with_it(tmp_path: Path) -> None:
     out = tmp_path / "verified" / "demo.jsonl"
+    out.parent.mkdir()
     done = verify("--dataset", "demo", "--out", str(out), "--runs", "2", "--workers", "2")
     assert done.code == 0, done.err
     assert done.json["verified"] == 4 and done.json["rejected"] == 0
