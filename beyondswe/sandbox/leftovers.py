@@ -38,11 +38,14 @@ _KEPT_FOLDERS = re.compile(
 )  # never removed whole, whatever lies in them
 
 _WALK = r"""
+python=$(command -v python3 || command -v python) || python=:
+if [ -n "$2" ]; then "$python" -c "$2" "$3" & fi
 find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path "$1" \) -prune -o \( \
     -name '*.orig' -o -name '*.rej' -o -name '*.bak' -o -name '*~' -o -name '*.sw[op]' \
     -o -name '*.patch' -o -name '*.diff' -o -name '*.bundle' -o -name '*.pack' \
     -o -name objects -o -name .git -o -name '*.pth' -o -name '*.egg-link' -o -name direct_url.json \
     -o -path '*/.cache/pip' -o -path '*/.cache/uv' -o -path '*/.cache/pypoetry/*' @NAMES@ \) -print0 || true
+[ -z "$2" ] || wait $!
 """
 _STALE = r"""
 import os, struct, sys
@@ -155,20 +158,19 @@ def clear(sandbox: Sandbox, *, history: History, names: Sequence[str]) -> Cleare
     conditions = "".join(
         f" -o -iname {shlex.quote(form)}" for pattern in patterns for form in (pattern, f"{pattern}[-.]*")
     )
-    walk = ["/bin/sh", "-c", _WALK.replace("@NAMES@", conditions), "sh", posixpath.join(top, ".git")]
-    done = sandbox.run(walk, user="0", cwd="/", timeout=_TIMEOUT, max_output=_MOST_OUTPUT)
-    paths = [os.fsdecode(path) for path in done.stdout.split(b"\0")[:-1]]
+    compiled = _STALE if history.tracked else ""
+    walk = [_WALK.replace("@NAMES@", conditions), "sh", posixpath.join(top, ".git"), compiled, work]
+    found_paths = _run(sandbox, ["/bin/sh", "-c", *walk])
+    paths = [os.fsdecode(path) for path in found_paths.split(b"\0")[:-1]]
     flags = []
-    if done.truncated or not paths:
-        flags.append("leftover:not searched")  # no `find`, or far too much of it
+    if not paths:
+        flags.append("leftover:not searched")  # the image has no `find`
     tracked = None if history.tracked is None else [os.fsdecode(path) for path in history.tracked]
     candidates = list(sort_out(paths, top=top, work=work, tracked=tracked, names=names))
     found = list(_look(sandbox, candidates, work))
     decision = decide(found, top=top, tracked=tracked)
     if decision.remove:
         _run(sandbox, ["rm", "-rf", "--", *decision.remove])
-    if tracked:
-        _forget_compiled(sandbox)
     flags += decision.flags
     if len(flags) > _MOST_FLAGS:
         flags = [*flags[:_MOST_FLAGS], f"leftover:{len(flags) - _MOST_FLAGS} more"]
@@ -330,11 +332,6 @@ def _look(
 
 def _pieces(arguments: Sequence[str], size: int = 1000) -> Iterator[Sequence[str]]:
     return (arguments[start : start + size] for start in range(0, len(arguments), size))
-
-
-def _forget_compiled(sandbox: Sandbox) -> None:
-    script = 'p=$(command -v python3 || command -v python) || exit 0; exec "$p" -c "$0" "$1"'
-    _run(sandbox, ["/bin/sh", "-c", script, _STALE, sandbox.workdir])
 
 
 def _run(sandbox: Sandbox, command: Sequence[str]) -> bytes:
