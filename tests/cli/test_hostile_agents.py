@@ -54,6 +54,7 @@ AGENTS = {
 TIMEOUT = 12
 
 
+@pytest.mark.slow  # it takes the machine to its limits, which other tests would feel
 def test_every_attempt_ends_in_the_right_status_and_the_others_go_on(
     cli: Cli, dataset: Callable[..., str], engine: Engine
 ) -> None:

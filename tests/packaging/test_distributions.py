@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+TOP = {"beyondswe", "harness", "dockerfiles", "data", "README.md", "CHANGELOG.md", "pyproject.toml"}
 
 
 def run(*command: str | Path, cwd: Path, **env: str) -> str:
@@ -72,7 +73,8 @@ def test_the_sdist_builds_the_same_wheel_and_has_no_leftovers(built: Path) -> No
     with tarfile.open(next(built.glob("*.tar.gz"))) as sdist:
         names = sdist.getnames()
     assert any(name.endswith("/harness/runner/supervise.py") for name in names)
-    assert not [name for name in names if "__pycache__" in name or "/.venv/" in name or "/runs/run" in name]
+    assert not [name for name in names if "__pycache__" in name or "/.venv/" in name]
+    assert {name.split("/")[1] for name in names if "/" in name} <= {*TOP, "PKG-INFO", ".gitignore"}
 
 
 def test_an_installed_wheel_works_from_another_folder(installed: Path, tmp_path: Path) -> None:
