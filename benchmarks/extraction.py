@@ -67,7 +67,11 @@ def main() -> None:
     engine = Engine.connect()
     base = ensure_base_image(engine)
     small_environment, small = tree(engine, base, 10 * FOLDERS)
-    large_environment, large = tree(engine, base, (arguments.mebibytes << 20) // FILE)
+    try:
+        large_environment, large = tree(engine, base, (arguments.mebibytes << 20) // FILE)
+    except BaseException:
+        small.stop()
+        raise
 
     def taken(sandbox: DockerSandbox, environment: Environment) -> None:
         patch = extract_patch(sandbox, environment)
