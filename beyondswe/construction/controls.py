@@ -1,10 +1,10 @@
 """Validates negative controls on the reference change: which wrong forms of which tests fail there, each run in
 its form.
 
-Two containers: in the first every candidate is seen once (the real form of all, then a wrong form of each test
-at a time), in the second what is left is drawn and mixed as in scoring. Deliberate: what disturbs other tests,
-or is disturbed by them, leaves the record; a test without a control costs less than an honest change that
-seems to cheat.
+First every candidate is seen once (the real form of all, then a wrong form of each test at a time), then what is
+left is mixed, until tests leave one another alone: one that fails may not come to its own cleaning up, and the next
+one fails for it. Deliberate: a test that disturbs others leaves the record, in any doubt; a test without a control
+costs less than an honest change that seems to cheat.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import random
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -26,7 +26,7 @@ from beyondswe.scoring.controls import Site
 from beyondswe.scoring.evidence import Evidence
 from beyondswe.scoring.patches import apply_patch
 from beyondswe.scoring.questions import function_of, key_of, question, read_sheets, run_plan
-from beyondswe.scoring.rounds import MOST_ROUNDS, P2P_SAMPLE, Question, answers, plan, sampled
+from beyondswe.scoring.rounds import LEAST_ROUNDS, MOST_ROUNDS, P2P_SAMPLE, Question, sampled
 from beyondswe.scoring.score import compose_job
 from beyondswe.scoring.types import TestResult
 from beyondswe.scoring.verdict import infrastructure_fault, result_of
@@ -35,8 +35,14 @@ P2P_CANDIDATES = 60
 SUITE_CANDIDATES = 120
 _FEW = 6  # functions; where there are less, each needs several wrong forms to make guessing hopeless
 _WEAK = 2  # forms that are tried of those that can be told
-_MIXED = 4  # rounds as in scoring
+_MANY, _FEWER = (8, 1 / 3), (24, 1 / 8)
+"""Rounds in which tests are mixed, and the share that is wrong in each: to see whether any disturbs others, and
+which."""
+_TRIES = 6
 _LEAST_PATIENCE = 60.0
+
+
+Run = Callable[[Sequence[Question], Sequence[Mapping[str, str | None]]], Sequence[Evidence]]
 
 
 def validate(
@@ -148,8 +154,11 @@ def _candidates(
 
 
 def forms_of(sites: Sequence[Site], wanted: int) -> list[str]:
-    """Keys of wrong forms to try: opaque ones, of as many places as there are, then some that can be told."""
-    opaque = [site for site in sites if site.opaque]
+    """Keys of wrong forms to try: opaque ones, of as many places as there are, then some that can be told.
+
+    Late places come first: a test that fails there has done its cleaning up, if it does any.
+    """
+    opaque = [site for site in reversed(sites) if site.opaque]
     found: list[str] = []
     seen: set[tuple[int, bytes]] = set()
     for _ in range(wanted):
@@ -160,7 +169,7 @@ def forms_of(sites: Sequence[Site], wanted: int) -> list[str]:
                 seen.add(form)
                 found.append(key_of(site, seed))
     weak = [site for site in sites if not site.opaque]
-    return found + [key_of(site, 0) for site in (*weak[: _WEAK - 1], *weak[_WEAK - 1 :][-1:])]
+    return found + [key_of(site, 0) for site in reversed(weak[-_WEAK:])]
 
 
 def judged(
@@ -184,29 +193,74 @@ def judged(
             elif not any(passed):
                 forms.append(form)
         opaque = [form for form in forms if question(one.function, (), (form,), hidden=False).opaque]
+        told = [form for form in forms if not form.startswith("last:")]  # which anybody can tell
         if steady and forms:
-            usable.append(question(one.function, one.ids, tuple(opaque or forms), hidden=one.hidden))
+            usable.append(question(one.function, one.ids, tuple(opaque or told or forms), hidden=one.hidden))
     return usable
 
 
-def _mixed(usable: Sequence[Question], run: Any) -> list[Question]:
-    """Without those that answer wrongly when they are asked as in scoring."""
+def _mixed(usable: Sequence[Question], run: Run) -> list[Question]:
+    """Those that leave one another alone when they are asked at once, all of them and as many as in scoring."""
     dice = random.SystemRandom()
-    left = list(usable)
-    while left:
+    left, (rounds, share) = list(usable), _MANY
+    for _ in range(_TRIES):
+        if not left:
+            break
         hidden = [one for one in left if one.hidden]
-        asked = [*hidden, *sampled([one for one in left if not one.hidden], P2P_SAMPLE, dice)]
-        drawn = plan(asked, _MIXED, dice)
-        found = [_results(one) or {} for one in run(asked, drawn)]
-        wrong = {
-            one.function
-            for one in asked
-            if (given := answers([one], drawn, found)).impossible or given.contradicted
-        }
-        if not wrong:
+        some = [*hidden, *sampled([one for one in left if not one.hidden], P2P_SAMPLE, dice)]
+        doubtful: set[str] = set()
+        for asked in (left, some):
+            times = rounds if asked is left else LEAST_ROUNDS
+            drawn = [_some_wrong(asked, share, dice) for _ in range(times)]
+            doubtful |= disturbing(asked, drawn, [_results(one) or {} for one in run(asked, drawn)])
+        if not doubtful:
             return left
-        left = [one for one in left if one.function not in wrong]
-    return left
+        if (rounds, share) == _FEWER:
+            left = [one for one in left if one.function not in doubtful]
+        rounds, share = _FEWER
+    return []
+
+
+def _some_wrong(questions: Sequence[Question], share: float, dice: random.Random) -> dict[str, str | None]:
+    return {one.function: dice.choice(one.forms) if dice.random() < share else None for one in questions}
+
+
+def disturbing(
+    questions: Sequence[Question],
+    drawn: Sequence[Mapping[str, str | None]],
+    results: Sequence[Mapping[str, TestResult]],
+) -> set[str]:
+    """The functions whose wrong form may have made the real form of another one fail.
+
+    One is cleared for another where that one passed beside its wrong form. What fails where nobody is in doubt,
+    or passes in a wrong form, is to blame itself.
+    """
+    of_function = {one.function: one for one in questions}
+    passed = [
+        {
+            name: all(found.get(each) is TestResult.PASSED for each in one.ids)
+            for name, one in of_function.items()
+        }
+        for found in results
+    ]
+    wrong = [{name for name, form in forms.items() if form is not None} for forms in drawn]
+    doubtful: set[str] = set()
+    for name, one in of_function.items():
+        beside: set[str] = set()
+        cleared: set[str] = set()
+        failed = False
+        for number, others in enumerate(wrong):
+            if name in others:
+                if any(results[number].get(each) is TestResult.PASSED for each in one.ids):
+                    doubtful.add(name)
+            elif passed[number][name]:
+                cleared |= others
+            else:
+                failed = True
+                beside |= others
+        if failed:
+            doubtful |= (beside - cleared) or {name}
+    return doubtful
 
 
 def _results(evidence: Evidence) -> dict[str, TestResult] | None:

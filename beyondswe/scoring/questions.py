@@ -203,8 +203,9 @@ def ask(
 ) -> Asked | None:
     """Question an attempt whose tests passed; None where the instance has no validated control for them.
 
-    A real form that fails, and nothing else, has everything asked once more, in other forms: an honest test
-    may fail now and then. Raises `ScoringError` where the machine or the record is at fault.
+    A real form that fails, and nothing else, has everything hidden asked once more, in other forms: an honest
+    test may fail now and then, or be disturbed by one that is served in a wrong form. Raises `ScoringError` where
+    the machine or the record is at fault.
     """
     begun = time.perf_counter()
     dice = random.SystemRandom()
@@ -244,6 +245,7 @@ def ask(
         broken = next(filter(None, map(tampering, evidence)), None)
         if broken or given.impossible or not given.contradicted:
             break
+        questions = [one for one in questions if one.hidden] or questions
     return Asked(
         controls=found,
         real_share=1 - given.real_failed / given.real if given.real else 1.0,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from beyondswe.construction.controls import P2P_CANDIDATES, candidates, forms_of, judged
+from beyondswe.construction.controls import P2P_CANDIDATES, candidates, disturbing, forms_of, judged
 from beyondswe.instances.model import Family, Instance
 from beyondswe.scoring.controls import sites
 from beyondswe.scoring.questions import question
@@ -80,7 +80,7 @@ def test_forms_come_from_all_places_and_are_different() -> None:
     )
     found = sites(source, ["test_x"])["test_x"]
     keys = forms_of(found, 5)
-    assert [key.split(":")[0] for key in keys] == ["constant"] * 5 + ["truth", "last"]
+    assert [key.split(":")[0] for key in keys] == ["constant"] * 5 + ["last", "truth"]
     assert len(set(keys)) == 7
     assert {key.split(":")[1] for key in keys[:5]} == {"0", "1"}
     assert forms_of(found, 5) != keys  # drawn, so that nobody can reckon them
@@ -89,6 +89,41 @@ def test_forms_come_from_all_places_and_are_different() -> None:
 def test_a_value_that_has_no_second_wrong_one_is_taken_once() -> None:
     found = sites(b"def test_x():\n    pass\n    assert f() == True\n", ["test_x"])["test_x"]
     assert [key.split(":")[0] for key in forms_of(found, 5)] == ["constant", "last"]
+
+
+def shown(*rounds: str) -> tuple[list[dict[str, str | None]], list[dict[str, TestResult]]]:
+    """Rounds of tests a, b, c: ``Fpp`` is a wrong form that fails, and two real ones that pass."""
+    forms = [
+        {
+            f"t.py::test_{name}": FORMS[0] if one.isupper() else None
+            for name, one in zip("abc", row, strict=True)
+        }
+        for row in rounds
+    ]
+    found = [
+        {
+            f"t.py::test_{name}": PASSED if one in "pP" else FAILED
+            for name, one in zip("abc", row, strict=True)
+        }
+        for row in rounds
+    ]
+    return forms, found
+
+
+@pytest.mark.parametrize(
+    ("rounds", "doubtful"),
+    [
+        (("Fpp", "pFp", "ppF"), ""),
+        (("Fpf", "pFp", "ppF"), "a"),  # c fails beside a
+        (("FFf", "pFp", "ppF"), "a"),  # b was beside c when that one passed
+        (("FFf", "ppF", "ppp"), "ab"),  # either may have done it
+        (("FFf", "pFp", "Fpp"), "c"),  # nobody is in doubt: it fails by itself
+        (("Fpp", "pPp", "ppF"), "b"),
+    ],
+)
+def test_who_makes_another_fail_is_found_out(rounds: tuple[str, ...], doubtful: str) -> None:
+    questions = [asked(f"test_{name}") for name in "abc"]
+    assert disturbing(questions, *shown(*rounds)) == {f"t.py::test_{name}" for name in doubtful}
 
 
 @pytest.fixture
