@@ -97,6 +97,6 @@ def test_predictions_of_two_gigabytes_with_one_endless_line(cli: Cli, dataset: C
         file.seek(2 << 30)  # a line of zeros, which takes no room
         file.write(b"\n" + good.encode() + b"\n")
     done = cli("score", "--json", "--dataset", path, "--predictions", str(predictions), "--run-id", "p")
-    assert done.code == 0, done.err
+    assert done.code == 1, done.err
     assert "p.jsonl, line 1: longer than" in done.err
     assert [row["status"] for row in cli.outcomes("p")] == ["resolved"]

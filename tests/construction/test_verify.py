@@ -53,6 +53,8 @@ def start(*arguments: str, namespace: str = "") -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # where the tests run in the background, a shell may have told them to ignore it
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL) and None,
     )
 
 
@@ -101,7 +103,9 @@ def test_the_demo_verifies_and_its_lists_are_those_that_come_with_it(tmp_path: P
         assert record["python"].startswith("3.11.") and record["image_digest"].startswith("sha256:")
         assert record["runner"] and record["pytest"] and record["index_date"] == instance.index_date
         controls = record["controls"]
-        assert controls["functions"].keys() == shipped[instance_id].verification["controls"]["functions"].keys()
+        assert (
+            controls["functions"].keys() == shipped[instance_id].verification["controls"]["functions"].keys()
+        )
         assert controls["opaque"] >= 6 and controls["no_control"] == []
     spans = found["time_spans_from_scratch"]
     assert len((spans.verification or {})["tests"]) == spans.test_suite_num >= 20

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import tarfile
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -121,29 +122,31 @@ class TestCommand:
 
 
 @pytest.fixture
-def private(tmp_path: Path) -> Iterator[daemon.DaemonPaths]:
+def private() -> Iterator[daemon.DaemonPaths]:
     """Where a second dockerd keeps its things, beside the machine's own; whatever lives there is ended
     afterwards.
     """
     if os.geteuid() != 0 or shutil.which("dockerd") is None:
         pytest.skip("a second daemon needs root and dockerd (an engine reached through a socket has neither)")
+    folder = Path(tempfile.mkdtemp(prefix="bsw-"))  # short: a socket's path has 104 characters at most
     paths = daemon.DaemonPaths(
-        data_root=tmp_path / "data",
-        exec_root=tmp_path / "exec",
-        pidfile=tmp_path / "docker.pid",
-        socket=tmp_path / "docker.sock",
-        log=tmp_path / "dockerd.log",
+        data_root=folder / "data",
+        exec_root=folder / "exec",
+        pidfile=folder / "docker.pid",
+        socket=folder / "docker.sock",
+        log=folder / "dockerd.log",
         # in a network of its own: a dockerd without a bridge removes the machine's docker0
         command=("unshare", "--net", "dockerd"),
         extra=("--bridge=none", "--iptables=false"),
     )
     yield paths
     for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal() and str(tmp_path) in _command_line(entry):
+        if entry.name.isdecimal() and str(folder) in _command_line(entry):
             os.kill(int(entry.name), signal.SIGKILL)
     mounted = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
-    for place in reversed([place for place in mounted if place.startswith(str(tmp_path))]):
+    for place in reversed([place for place in mounted if place.startswith(str(folder))]):
         subprocess.run(["umount", "--lazy", place], check=True)
+    shutil.rmtree(folder, ignore_errors=True)  # a mount that is only now let go may hold a folder
 
 
 def _command_line(entry: Path) -> str:
