@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,7 +24,7 @@ SAME = ["test_base_images.py", "test_build.py", "test_doctor.py", "test_engine_s
 
 
 @pytest.fixture(scope="module")
-def socket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def socket() -> Iterator[Path]:
     """Podman's service with a store of its own; needs root and the packages podman and runc (CI installs
     them).
     """
@@ -31,7 +32,7 @@ def socket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         pytest.skip(
             "Podman's service needs root and the packages podman and runc, which this test does not install"
         )
-    folder = tmp_path_factory.mktemp("podman")
+    folder = Path(tempfile.mkdtemp(prefix="bsp-"))  # Podman takes short paths only
     path = folder / "podman.sock"
     store = (
         "--root",
