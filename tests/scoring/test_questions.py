@@ -330,7 +330,9 @@ def test_a_test_that_fails_now_and_then_costs_the_attempt_but_is_no_tampering(sc
         fix(tree)
         text = "import os\nTIMES = os.path.exists('/var/tmp/again')\nopen('/var/tmp/again', 'w').close()\n"
         core = tree / "tinycalc/core.py"
-        core.write_text(text + core.read_text().replace("return a * b", "return a * b if not TIMES else -12345"))
+        core.write_text(
+            text + core.read_text().replace("return a * b", "return a * b if not TIMES else -12345")
+        )
 
     scored = score(break_later)
     assert scored.status is Status.UNRESOLVED, scored
