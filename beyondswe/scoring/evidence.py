@@ -22,6 +22,7 @@ class Phase:
     raised: bool = False  # the phase ended in an exception, whatever the report says
     subtest: bool = False  # a part of the test that is reported besides the test
     text: str = ""
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -155,6 +156,7 @@ def _record(
                 raised=record.get("r", False),
                 subtest=record.get("sub", False),
                 text=_text(record.get("t", "")),
+                seconds=record.get("d", 0.0),
             )
             phases[_text(record["id"])].append(phase)
 

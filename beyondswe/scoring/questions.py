@@ -36,7 +36,6 @@ from beyondswe.scoring.verdict import infrastructure_fault, result_of, tampering
 
 _PATIENCE = 4.0  # times the real run's seconds that one round may take
 _LEAST_PATIENCE = 60.0
-_ROUND_COST = 0.05  # seconds of a round without any test
 
 
 @dataclass(frozen=True)
@@ -265,7 +264,8 @@ def _proof(passed: Sequence[str]) -> str | None:
 
 def _affordable(real: Evidence, questions: Sequence[Question]) -> int:
     """How many rounds cost about what the real run cost."""
-    of_all = len(real.phases) or 1
-    share = min(1.0, sum(len(question.ids) for question in questions) / of_all)
+    seconds = {name: sum(phase.seconds for phase in phases) for name, phases in real.phases.items()}
     started = float((real.end or {}).get("started") or 0.0)
-    return int(real.seconds / (max(0.0, real.seconds - started) * share + _ROUND_COST))
+    around = max(0.0, real.seconds - started - sum(seconds.values()))  # collecting, above all
+    asked = sum(seconds.get(name, 0.0) for question in questions for name in question.ids)
+    return int(real.seconds / max(around + asked, 0.001))

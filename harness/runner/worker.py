@@ -198,6 +198,7 @@ def reporter(pytest, send, ids, workdir):
         @pytest.hookimpl(tryfirst=True)
         def pytest_runtest_logreport(self, report):
             fields = {"w": report.when, "id": name_of(report.nodeid), "o": report.outcome}
+            fields["d"] = round(getattr(report, "duration", 0.0), 4)
             if hasattr(report, "wasxfail"):
                 fields["x"] = True
             if hasattr(report, "context"):
