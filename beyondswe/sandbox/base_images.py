@@ -102,8 +102,8 @@ def ensure_base_image(
 
 def base_images(engine: Engine) -> list[str]:
     """Tags of the base images that are there, whichever namespace made them."""
-    found = engine.client.images.list(filters={"label": "io.beyondswe.role=base"})
-    return sorted(tag for image in found for tag in image.tags if f"{REPOSITORY}:" in tag)
+    found = engine.api.images(filters={"label": "io.beyondswe.role=base"})
+    return sorted(tag for image in found for tag in image.get("RepoTags") or () if f"{REPOSITORY}:" in tag)
 
 
 def find_interpreter(folder: Path, python: str, origin: str) -> Interpreter | None:

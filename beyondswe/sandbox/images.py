@@ -70,7 +70,7 @@ def ensure_image(
     or the registry's fault, never the attempt's.
     """
     wanted = _normal(platform) if platform else engine_platform(engine)
-    found = _inspect(engine, ref)
+    found = image_attrs(engine, ref)
     pulled = found is None
     if found is None:
         if ref.startswith(LOCAL_PREFIX):
@@ -81,11 +81,11 @@ def ensure_image(
                 permanent=True,
             )
         with exclusive(f"{engine.host} pull {ref}"):
-            found = _inspect(engine, ref)  # another process may have pulled it while we waited
+            found = image_attrs(engine, ref)  # another process may have pulled it while we waited
             pulled = found is None
             if found is None:
                 pull(engine, ref, platform=platform)
-                found = _inspect(engine, ref)
+                found = image_attrs(engine, ref)
                 if found is None:
                     raise EngineError(f"{ref} was pulled, but the engine at {engine.host} does not have it")
                 if not _matches(_platform_of(found), wanted):
@@ -127,7 +127,7 @@ def prefetch(
     results: list[PrefetchResult] = []
     full = False
     for ref in dict.fromkeys(refs):
-        if full and _inspect(engine, ref) is None:
+        if full and image_attrs(engine, ref) is None:
             result = PrefetchResult(ref, "over_budget")
         else:
             try:
@@ -155,7 +155,7 @@ def keep_within(engine: Engine, max_disk: int, *, keep: Sequence[str] = ()) -> l
     Images in ``keep`` and those that a container uses stay, even if they do not fit. Gives the names dropped.
     """
     ledger = _Ledger(engine)
-    kept = {str(found["Id"]) for found in (_inspect(engine, ref) for ref in keep) if found}
+    kept = {str(found["Id"]) for found in (image_attrs(engine, ref) for ref in keep) if found}
     dropped: list[str] = []
     rows = ledger.rows()
     total = sum(size for size in {row.image: row.size for row in rows}.values())
@@ -176,7 +176,7 @@ def drop(engine: Engine, ref: str, *, busy: set[str] | None = None) -> bool:
     """Remove one pulled image and what was prepared from it; False, and nothing done, where a container uses
     either.
     """
-    found = _inspect(engine, ref)
+    found = image_attrs(engine, ref)
     ledger = _Ledger(engine)
     if found is None:
         ledger.forget(ref)
@@ -259,7 +259,8 @@ def _plain(reason: str, platform: str | None) -> str:
     return reason.strip()
 
 
-def _inspect(engine: Engine, ref: str) -> dict[str, Any] | None:
+def image_attrs(engine: Engine, ref: str) -> dict[str, Any] | None:
+    """What the engine says of an image, None if it is not there."""
     from docker.errors import DockerException, ImageNotFound
     from requests.exceptions import RequestException
 
@@ -324,11 +325,12 @@ def _made_from(engine: Engine, found: dict[str, Any]) -> list[str]:
     freed.
     """
     layers = found["RootFS"].get("Layers") or []
-    ours = engine.client.images.list(filters={"label": f"{LABEL}={namespace()}"}, all=True)
+    ours = engine.api.images(filters={"label": f"{LABEL}={namespace()}"}, all=True, quiet=True)
+    others = (image_attrs(engine, str(image)) for image in ours if image != found["Id"])
     return [
-        str(image.id)
-        for image in ours
-        if image.id != found["Id"] and (image.attrs["RootFS"].get("Layers") or [])[: len(layers)] == layers
+        str(image["Id"])
+        for image in others
+        if image and (image["RootFS"].get("Layers") or [])[: len(layers)] == layers
     ]
 
 

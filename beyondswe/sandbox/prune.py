@@ -10,15 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from beyondswe.errors import EngineError
 from beyondswe.sandbox import snapshot
 from beyondswe.sandbox.engine import LABEL, Engine, namespace, owner_alive
-from beyondswe.sandbox.images import LOCAL_PREFIX, drop, pulled_images
-
-if TYPE_CHECKING:
-    from docker.models.images import Image
+from beyondswe.sandbox.images import LOCAL_PREFIX, drop, image_attrs, pulled_images
 
 _OWNER = "io.beyondswe.owner"
 
@@ -78,7 +75,8 @@ def survey(engine: Engine, *, everything: bool = False) -> Survey:
         if alive or found.id in busy
     }
     going = {found.id for found in candidates} - reasons.keys()
-    beneath = _ancestors(engine, [image for image in engine.client.images.list() if image.id not in going])
+    staying = [str(row["Id"]) for row in engine.api.images() if row["Id"] not in going]
+    beneath = _ancestors(engine, staying)
     for found in candidates:
         if found.id in beneath:
             reasons.setdefault(found.id, "an image that stays is built on it")
@@ -97,20 +95,23 @@ def _snapshots(engine: Engine, going: set[str]) -> Iterator[Found]:
             yield Found("snapshot", key, f"of prepared image {key[:12]}")
 
 
-def _ancestors(engine: Engine, images: Iterable[Image]) -> set[str]:
+def _ancestors(engine: Engine, images: Iterable[str]) -> set[str]:
     """Ids of all images that these were built on: the engine will not remove them."""
-    from docker.errors import ImageNotFound
-
     seen: set[str] = set()
     for image in images:
-        parent = str(image.attrs.get("Parent") or "")
+        parent = _parent(engine, image)
         while parent and _long(parent) not in seen:
             seen.add(_long(parent))
-            try:
-                parent = str(engine.client.images.get(parent).attrs.get("Parent") or "")
-            except ImageNotFound:
-                parent = ""  # loaded from an archive, without what it was built on
+            parent = _parent(engine, parent)
     return seen
+
+
+def _parent(engine: Engine, image: str) -> str:
+    """Id of the image beneath, "" for the lowest and for one that is not there: removed by somebody since it
+    was listed, or loaded from an archive without what it was built on.
+    """
+    attrs = image_attrs(engine, image) or {}
+    return str(attrs.get("Parent") or "")
 
 
 def _long(image: str) -> str:
@@ -140,14 +141,15 @@ def _volumes(engine: Engine, label: _Filter) -> Iterator[tuple[Found, str]]:
 
 def _images(engine: Engine, label: _Filter, *, pulled: bool) -> list[Found]:
     """Images with our label and no name but ours (what somebody built on ours inherits it), newest first."""
-    found = [
-        Found("image", str(image.id), ", ".join(image.tags) or "<untagged>", int(image.attrs["Size"]))
-        for image in engine.client.images.list(filters=label)
-        if all(f"/{LOCAL_PREFIX}" in f"/{tag}" for tag in image.tags)
-    ]
+    found = []
+    for row in engine.api.images(filters=label):  # one call: others build and remove images meanwhile
+        tags = [tag for tag in row.get("RepoTags") or () if tag != "<none>:<none>"]
+        if all(f"/{LOCAL_PREFIX}" in f"/{tag}" for tag in tags):
+            name = ", ".join(tags) or "<untagged>"
+            found.append(Found("image", str(row["Id"]), name, int(row["Size"])))
     for ref in pulled_images(engine) if pulled else ():
-        image = engine.client.images.get(ref)
-        found.append(Found("pulled image", str(image.id), ref, int(image.attrs["Size"])))
+        if attrs := image_attrs(engine, ref):
+            found.append(Found("pulled image", str(attrs["Id"]), ref, int(attrs["Size"])))
     return found
 
 

@@ -16,6 +16,7 @@ import pytest
 from beyondswe.sandbox.build import build_image
 from beyondswe.sandbox.engine import Engine, container_labels, labels, owner_alive, owner_label
 from beyondswe.sandbox.environment import prepare
+from beyondswe.sandbox.prune import survey
 
 pytestmark = pytest.mark.engine
 
@@ -186,3 +187,17 @@ def test_people_read_what_was_freed(engine: Engine, base_image: str, space: str)
         env=os.environ,
     )
     assert f"beyondswe/{space}:1" in done.stderr and "removed 1, freed" in done.stderr and done.stdout == ""
+
+
+def test_an_image_removed_while_others_are_counted_is_no_fault(
+    engine: Engine, base_image: str, space: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the list of images and the look at one of them, somebody else may remove it."""
+    image = image_of(engine, space, base_image)
+    listed = engine.api.images
+    rows = listed()
+    engine.client.images.remove(image)
+    monkeypatch.setattr(
+        engine.api, "images", lambda filters=None, **more: listed(filters=filters) if filters else rows
+    )
+    assert survey(engine).remove == ()
