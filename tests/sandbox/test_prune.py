@@ -197,7 +197,10 @@ def test_an_image_removed_while_others_are_counted_is_no_fault(
     listed = engine.api.images
     rows = listed()
     engine.client.images.remove(image)
-    monkeypatch.setattr(
-        engine.api, "images", lambda filters=None, **more: listed(filters=filters) if filters else rows
-    )
+
+    def images(quiet: bool = False, filters: Any = None, **more: Any) -> Any:
+        asked = quiet or filters
+        return listed(quiet=quiet, filters=filters, **more) if asked else rows
+
+    monkeypatch.setattr(engine.api, "images", images)
     assert survey(engine).remove == ()
