@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
 from beyondswe.agents.manifest import Manifest, PromptVia, agent_files
-from beyondswe.agents.protocol import AgentEnd, AgentStatus, PreparedAttempt
+from beyondswe.agents.protocol import AgentEnd, AgentStatus, ModelAccess, PreparedAttempt
 from beyondswe.errors import AgentError
 from beyondswe.sandbox.types import Sandbox
 
@@ -40,12 +40,14 @@ class CommandAgent:
             "{prompt_file}": PROMPT_FILE,
             "{workdir}": prepared.environment.workdir,
             "{agent_dir}": AGENT_DIR,
+            **_model_words(prepared.model),
         }
         env = {
             **prepared.env,
             **{name: replace_words(value, words) for name, value in manifest.env.items()},
             "BEYONDSWE_PROMPT_FILE": PROMPT_FILE,
             "BEYONDSWE_WORKDIR": prepared.environment.workdir,
+            **_model_env(prepared.model),
         }
         if manifest.prompt is PromptVia.ENV:
             env[manifest.prompt_env] = prepared.prompt
@@ -93,6 +95,27 @@ class CommandAgent:
                 entry.size, entry.mode = len(data), mode
                 archive.addfile(entry, io.BytesIO(data))
         return stream.getvalue()
+
+
+def _model_words(model: ModelAccess | None) -> dict[str, str]:
+    if model is None:
+        return {}
+    return {
+        "{model}": model.name,
+        "{model_url}": model.url,
+        "{token}": model.token,
+        "{max_turns}": str(model.max_turns),
+    }
+
+
+def _model_env(model: ModelAccess | None) -> dict[str, str]:
+    if model is None:
+        return {}
+    return {
+        "BEYONDSWE_MODEL": model.name,
+        "BEYONDSWE_MODEL_URL": model.url,
+        "BEYONDSWE_MODEL_TOKEN": model.token,
+    }
 
 
 def _memory_kills(sandbox: Sandbox) -> int:

@@ -32,8 +32,9 @@ class Manifest(BaseModel):
     """The content of an ``agent.yaml``.
 
     In ``command`` and the values of ``env`` these words are replaced: ``{prompt}``, ``{prompt_file}``,
-    ``{workdir}``, ``{agent_dir}``; anything else in braces stays as it is. In a command that is a string they
-    are shell-quoted.
+    ``{workdir}``, ``{agent_dir}``, and where the attempt has a model ``{model}``, ``{model_url}`` (the base
+    address, without ``/v1``), ``{token}``, ``{max_turns}``; anything else in braces stays as it is. In a command
+    that is a string they are shell-quoted.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -53,7 +54,7 @@ class Manifest(BaseModel):
     workdir: str = Field("", description="folder in the sandbox to start in; default: the instance's")
     user: str = Field("", description="user in the sandbox; default: the image's")
     timeout: float | None = Field(None, gt=0, description="seconds; the run's own limit holds if it is lower")
-    network: Network = Field(Network.NONE, description="the least that the agent needs: none or open")
+    network: Network = Field(Network.NONE, description="the least that the agent needs: none, model or open")
     files: list[str] = Field(
         default_factory=list,
         description="files and folders of the agent's folder copied to {agent_dir}; `.` is all of it",
@@ -67,8 +68,8 @@ class Manifest(BaseModel):
     @field_validator("network")
     @classmethod
     def _network_that_exists(cls, value: Network) -> Network:
-        if value not in (Network.NONE, Network.OPEN):
-            raise ValueError("only none and open are there so far")
+        if value not in (Network.NONE, Network.MODEL, Network.OPEN):
+            raise ValueError("only none, model and open are there so far")
         return value
 
     @field_validator("files")
@@ -124,7 +125,7 @@ _EXPECTED = {
     "prompt": "file, stdin, argument or env",
     "env": "names of variables, each with a text",
     "timeout": "a number of seconds above 0",
-    "network": "none or open",
+    "network": "none, model or open",
     "files": "a list of names of files and folders",
 }
 """What the fields hold, in the words of a message; any other field holds text."""

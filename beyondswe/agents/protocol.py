@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
+from beyondswe.gateway.types import ModelAccess as ModelAccess
 from beyondswe.instances.model import Instance
 from beyondswe.sandbox.types import Environment, Network, Sandbox
 
@@ -35,6 +36,7 @@ class PreparedAttempt:
     prompt: str
     timeout: float  # seconds
     env: Mapping[str, str] = field(default_factory=dict)
+    model: ModelAccess | None = None
 
 
 @dataclass(frozen=True)
