@@ -12,6 +12,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     # name: (module, what it does; shown by --help without importing the module)
     "eval": ("beyondswe.cli.eval", "Run an agent on a dataset and score its patches."),
     "score": ("beyondswe.cli.score", "Score patches made elsewhere (SWE-bench prediction rows)."),
+    "collect": (
+        "beyondswe.cli.collect",
+        "Find candidates in git histories, on forges and package indexes; review them.",
+    ),
     "verify": (
         "beyondswe.cli.verify",
         "Find by running which tests fail before and pass after the reference change.",
