@@ -116,7 +116,7 @@ def start_sandbox(
     user: str | None = None,
 ) -> DockerSandbox:
     """A running sandbox of ``image``. The caller stops it; `EngineError` if it cannot be had (nothing is
-    left then).
+    left then). ``network`` is none, open, or ``container:ID`` to share that container's.
     """
     name = job.container_name("sandbox")
     config: dict[str, Any] = {
@@ -129,7 +129,7 @@ def start_sandbox(
         "Env": job.environment(network, env or {}),
         "Labels": container_labels(**{"role": "sandbox", **(run_labels or {})}),
         "HostConfig": {
-            **host_config(engine, limits, network=job.engine_network(network), privileges=True),
+            **host_config(engine, limits, network=_engine_network(network), privileges=True),
             "LogConfig": {"Type": "none"},
             "Mounts": [
                 {
@@ -150,6 +150,10 @@ def start_sandbox(
         remove(engine, name)
         raise
     return DockerSandbox(engine, container, workdir=workdir, image=image)
+
+
+def _engine_network(network: str) -> str:
+    return network if network.startswith("container:") else job.engine_network(network)
 
 
 class DockerSandbox:
