@@ -11,14 +11,19 @@ from beyondswe.blocklist.hosts import (
     PAGES_PLATFORMS,
     RESERVED_OWNERS,
     under,
+    words,
 )
 from beyondswe.blocklist.names import Names, canonical
 from beyondswe.blocklist.types import Decision, Policy
 
 _NAME = re.compile(r"[a-z0-9_~][\w.~-]*", re.ASCII)
 _ENDS = re.compile(r"(?:\.(?:git|wiki|atom|zip|tar\.gz|json|html?|md|svg|rss|bundle|diff|patch))+$")
-_MARKERS = frozenset(
-    ["gh", "github", "github.com", "raw.githubusercontent.com", "gl", "gitlab", "gitlab.com", "bb", "bitbucket", "bitbucket.org", "codeberg.org", "g", "b", "git", "gitee", "gitee.com", "repos", "repositories", "projects", "networks", "api.github.com", "codeload.github.com", "combine"]
+_MARKERS = words(
+    """
+    gh github github.com raw.githubusercontent.com gl gitlab gitlab.com bb bitbucket bitbucket.org
+    codeberg.org g b git gitee gitee.com repos repositories projects networks api.github.com
+    codeload.github.com combine
+    """
 )
 """Parts of a path after which mirrors, CDNs and services put owner and name."""
 _API = {"api.github.com": ("repos", "networks"), "uploads.github.com": ("repos",)}
@@ -36,8 +41,11 @@ _FORGE_LABEL = re.compile(
 _LOOKALIKE = re.compile(
     r"github|gitlab|fastgit|gitclone|ghproxy|ghfast|githack|jsdelivr|statically|bitbucket|gitee|codeberg"
 )
-_TABS = frozenset(
-    ["-", "tree", "blob", "raw", "src", "commit", "commits", "issues", "pulls", "pull", "merge_requests", "archive", "releases", "tags", "branches", "wiki", "wikis", "pulse", "graphs", "network", "activity", "compare", "actions", "blame", "edit", "find", "refs", "info"]
+_TABS = words(
+    """
+    - tree blob raw src commit commits issues pulls pull merge_requests archive releases tags branches wiki
+    wikis pulse graphs network activity compare actions blame edit find refs info
+    """
 )
 _SOFTWARE_HERITAGE = re.compile(
     r"/(?:swh:1:|browse/(?:swh:|content|revision|release|snapshot|directory)/|api/1/(?:content|revision|directory|"
@@ -147,7 +155,7 @@ def _slug(slug: tuple[str, str], names: Names, policy: Policy) -> Decision | Non
 def _inexact(host: str, parts: list[str], names: Names, policy: Policy) -> Decision | None:
     """Mirrors and self-hosted forges: the target or a fork at the places where those put owner and name."""
     cleaned = [_clean(part) for part in parts]
-    label, dot, rest = host.partition(".")
+    label, dot, _ = host.partition(".")
     if cleaned and dot and label in names.owners and cleaned[0] in names.repositories:
         return Decision(True, "target-pages", f"{host}/{cleaned[0]}")
     for at, part in enumerate(parts):
@@ -158,9 +166,8 @@ def _inexact(host: str, parts: list[str], names: Names, policy: Policy) -> Decis
         if serving and (
             serving[0] in ("git-upload-pack", "git-receive-pack")
             or parts[at + 1 : at + 3] == ["info", "refs"]
-        ):
-            if policy.forks and names.fork.match(_clean(part)):
-                return Decision(True, "target-fork", part)
+        ) and policy.forks and names.fork.match(_clean(part)):
+            return Decision(True, "target-fork", part)
         if whole in _MARKERS and at + 2 < len(parts):
             decision = _slug((cleaned[at + 1], cleaned[at + 2]), names, policy)
             if decision is not None:

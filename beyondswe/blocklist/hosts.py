@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
-SHORTENERS = frozenset(
-    ["0rz.tw", "2.gp", "adf.ly", "adfoc.us", "app.link", "b23.tv", "bc.vc", "bit.do", "bit.ly", "bitly.com", "bitly.ws", "bl.ink", "buff.ly", "chilp.it", "clck.ru", "cutt.ly", "da.gd", "db.tt", "dlvr.it", "dub.co", "dub.sh", "dwz.cn", "dwz.mk", "fb.me", "ff.im", "flip.it", "g.co", "git.io", "goo.gl", "goo.su", "gg.gg", "hubs.ly", "ift.tt", "is.gd", "j.mp", "kutt.it", "lihi.cc", "linktr.ee", "lnk.to", "lnkd.in", "lstu.fr", "mcaf.ee", "n9.cl", "ouo.io", "ow.ly", "page.link", "po.st", "ppt.cc", "pse.is", "qr.ae", "qr.net", "qrco.de", "rb.gy", "rebrand.ly", "reurl.cc", "rotf.lol", "s.coop", "s.id", "scnv.io", "short.gy", "short.io", "short.link", "shorte.st", "shorturl.asia", "shorturl.at", "shrtco.de", "smarturl.it", "snip.ly", "snipurl.com", "soo.gd", "su.pr", "suo.im", "surl.li", "t.cn", "t.co", "t.ly", "t.me", "tiny.cc", "tiny.one", "tinyurl.com", "tinyurl.is", "tny.im", "tr.im", "trib.al", "u.nu", "u.to", "url.cn", "urlz.fr", "v.gd", "v.ht", "vk.cc", "vo.la", "x.co", "x.gd", "xy2.eu", "youtube.page", "yourls.org", "zpr.io", "zws.im"]
+
+def words(text: str) -> frozenset[str]:
+    """The words of a table."""
+    return frozenset(text.split())
+
+
+SHORTENERS = words(
+    """
+    0rz.tw 2.gp adf.ly adfoc.us app.link b23.tv bc.vc bit.do bit.ly bitly.com bitly.ws bl.ink buff.ly chilp.it
+    clck.ru cutt.ly da.gd db.tt dlvr.it dub.co dub.sh dwz.cn dwz.mk fb.me ff.im flip.it g.co git.io goo.gl
+    goo.su gg.gg hubs.ly ift.tt is.gd j.mp kutt.it lihi.cc linktr.ee lnk.to lnkd.in lstu.fr mcaf.ee n9.cl
+    ouo.io ow.ly page.link po.st ppt.cc pse.is qr.ae qr.net qrco.de rb.gy rebrand.ly reurl.cc rotf.lol s.coop
+    s.id scnv.io short.gy short.io short.link shorte.st shorturl.asia shorturl.at shrtco.de smarturl.it
+    snip.ly snipurl.com soo.gd su.pr suo.im surl.li t.cn t.co t.ly t.me tiny.cc tiny.one tinyurl.com
+    tinyurl.is tny.im tr.im trib.al u.nu u.to url.cn urlz.fr v.gd v.ht vk.cc vo.la x.co x.gd xy2.eu
+    youtube.page yourls.org zpr.io zws.im
+    """
 )
 """Hosts, and all below them, whose addresses do not show where they lead."""
 
-OPAQUE_ARCHIVES = frozenset(
-    ["archive.ph", "archive.today", "archive.is", "archive.li", "archive.vn", "archive.fo", "archive.md", "perma.cc", "webcitation.org", "freezepage.com", "cc.bingj.com"]
+OPAQUE_ARCHIVES = words(
+    """
+    archive.ph archive.today archive.is archive.li archive.vn archive.fo archive.md perma.cc webcitation.org
+    freezepage.com cc.bingj.com
+    """
 )
 """Archives whose short ids hide the archived address just as a shortener does."""
 
@@ -90,38 +108,86 @@ SEARCH_ENGINES: dict[str, tuple[str, ...]] = {
 }
 """Host (without www.) to the beginnings of paths under which it shows results."""
 
-FORGES_OWNER_NAME = frozenset(
-    ["github.com", "m.github.com", "gist.github.com", "codeload.github.com", "raw.githubusercontent.com", "gist.githubusercontent.com", "raw.github.com", "github.dev", "github1s.com", "gitlab1s.com", "bitbucket1s.com", "github.gg", "bitbucket.org", "codeberg.org", "gitea.com", "gitee.com", "notabug.org", "git.sr.ht", "hg.sr.ht", "sr.ht", "gitcode.com", "gitcode.net", "atomgit.com", "jihulab.com", "cnb.cool", "coding.net", "raw.githack.com", "rawcdn.githack.com", "rawgit.com", "cdn.rawgit.com", "deepwiki.com", "gitingest.com", "uithub.com", "gitdiagram.com", "gitmcp.io", "codewiki.google", "gitpodcast.com", "gitsummarize.com", "gitstar-ranking.com", "repomix.com", "zread.ai", "ghuntley.com", "gitroll.io", "radicle.xyz", "dagshub.com", "app.deepsource.com", "forgejo.org"]
+FORGES_OWNER_NAME = words(
+    """
+    github.com m.github.com gist.github.com codeload.github.com raw.githubusercontent.com
+    gist.githubusercontent.com raw.github.com github.dev github1s.com gitlab1s.com bitbucket1s.com github.gg
+    bitbucket.org codeberg.org gitea.com gitee.com notabug.org git.sr.ht hg.sr.ht sr.ht gitcode.com
+    gitcode.net atomgit.com jihulab.com cnb.cool coding.net raw.githack.com rawcdn.githack.com rawgit.com
+    cdn.rawgit.com deepwiki.com gitingest.com uithub.com gitdiagram.com gitmcp.io codewiki.google
+    gitpodcast.com gitsummarize.com gitstar-ranking.com repomix.com zread.ai ghuntley.com gitroll.io
+    radicle.xyz dagshub.com app.deepsource.com forgejo.org
+    """
 )
 """Hosts whose paths begin with owner/name."""
 
-GITHUB_TEXT = frozenset(
-    ["docs.github.com", "support.github.com", "education.github.com", "skills.github.com", "resources.github.com", "partner.github.com", "lab.github.com", "classroom.github.com", "securitylab.github.com", "github.blog", "githubstatus.com", "githubuniverse.com", "cli.github.com", "desktop.github.com", "enterprise.github.com"]
+GITHUB_TEXT = words(
+    """
+    docs.github.com support.github.com education.github.com skills.github.com resources.github.com
+    partner.github.com lab.github.com classroom.github.com securitylab.github.com github.blog githubstatus.com
+    githubuniverse.com cli.github.com desktop.github.com enterprise.github.com
+    """
 )
 """GitHub's own pages, which hold no repositories."""
 
-RESERVED_OWNERS = frozenset(
-    ["about", "account", "advisories", "api", "apps", "assets", "blog", "codespaces", "collections", "contact", "copilot", "customer-stories", "dashboard", "discover", "discussions", "enterprise", "events", "explore", "features", "global-campaigns", "groups", "help", "import", "issues", "join", "login", "logout", "marketplace", "mirrors-of", "new", "newsroom", "nonprofit", "notifications", "organizations", "orgs", "partners", "pricing", "pulls", "readme", "repositories", "resources", "security", "search", "sessions", "settings", "shop", "signup", "site", "snippets", "solutions", "sponsors", "stars", "status", "team", "teams", "topics", "trending", "user", "user-attachments", "users", "watching", "why-github"]
+RESERVED_OWNERS = words(
+    """
+    about account advisories api apps assets blog codespaces collections contact copilot customer-stories
+    dashboard discover discussions enterprise events explore features global-campaigns groups help import
+    issues join login logout marketplace mirrors-of new newsroom nonprofit notifications organizations orgs
+    partners pricing pulls readme repositories resources security search sessions settings shop signup site
+    snippets solutions sponsors stars status team teams topics trending user user-attachments users watching
+    why-github
+    """
 )
 """First parts of forge paths that are no owners."""
 
-CODE_SEARCH = frozenset(
-    ["github.com", "api.github.com", "gitlab.com", "codeberg.org", "gitee.com", "bitbucket.org", "sourcegraph.com", "grep.app", "searchcode.com", "codesearch.debian.net", "publicwww.com", "sr.ht", "archive.softwareheritage.org", "phind.com", "mcp.grep.app", "nerdydata.com", "codesearch.aixigo.de", "api.grep.app", "greptile.com"]
+CODE_SEARCH = words(
+    """
+    github.com api.github.com gitlab.com codeberg.org gitee.com bitbucket.org sourcegraph.com grep.app
+    searchcode.com codesearch.debian.net publicwww.com sr.ht archive.softwareheritage.org phind.com
+    mcp.grep.app nerdydata.com codesearch.aixigo.de api.grep.app greptile.com
+    """
 )
 """Hosts where code, issues and repositories are searched."""
 
-PACKAGE_SITES = frozenset(
-    ["anaconda.com", "anaconda.org", "api.anaconda.org", "conda.anaconda.org", "conda-forge.org", "prefix.dev", "libraries.io", "snyk.io", "security.snyk.io", "deps.dev", "api.deps.dev", "pepy.tech", "pypistats.org", "piwheels.org", "wheelodex.org", "pydigger.com", "socket.dev", "openbase.com", "newreleases.io", "pyup.io", "safetycli.com", "openhub.net", "fossies.org", "formulae.brew.sh", "pkgs.org", "rpmfind.net", "repology.org", "versioneye.com", "sonatype.com", "ossindex.sonatype.org", "ecosyste.ms", "packages.ecosyste.ms", "inedo.com", "pyoven.org", "pycodequ.al", "pkgs.python.org", "pyreadiness.org", "condastats.org", "star-history.com", "dependents.info", "release-monitoring.org", "endoflife.date", "lib.rs.python", "clickpy.clickhouse.com", "py-code.org", "pypack.dev", "sourceforge.net", "packagegalaxy.com", "piptrends.com", "pypacktrends.com", "vulert.com", "scorecard.dev", "bestpractices.dev"]
+PACKAGE_SITES = words(
+    """
+    anaconda.com anaconda.org api.anaconda.org conda.anaconda.org conda-forge.org prefix.dev libraries.io
+    snyk.io security.snyk.io deps.dev api.deps.dev pepy.tech pypistats.org piwheels.org wheelodex.org
+    pydigger.com socket.dev openbase.com newreleases.io pyup.io safetycli.com openhub.net fossies.org
+    formulae.brew.sh pkgs.org rpmfind.net repology.org versioneye.com sonatype.com ossindex.sonatype.org
+    ecosyste.ms packages.ecosyste.ms inedo.com pyoven.org pycodequ.al pkgs.python.org pyreadiness.org
+    condastats.org star-history.com dependents.info release-monitoring.org endoflife.date lib.rs.python
+    clickpy.clickhouse.com py-code.org pypack.dev sourceforge.net packagegalaxy.com piptrends.com
+    pypacktrends.com vulert.com scorecard.dev bestpractices.dev
+    """
 )
 """Hosts (and all below them) that keep pages on packages; every part of the path that is the name counts."""
 
-DISTRIBUTION_SITES = frozenset(
-    ["debian.org", "debian.net", "ubuntu.com", "launchpad.net", "archlinux.org", "alpinelinux.org", "fedoraproject.org", "opensuse.org", "gentoo.org", "freebsd.org", "freshports.org", "nixos.org", "centos.org", "rockylinux.org", "almalinux.org", "voidlinux.org", "openbsd.org", "netbsd.org", "macports.org", "slackbuilds.org", "guix.gnu.org", "salsa.debian.org", "mageia.org", "openmandriva.org", "altlinux.org", "linuxmint.com", "kali.org", "pureos.net", "trisquel.info", "devuan.org", "pkgsrc.se", "parabola.nu", "artixlinux.org", "manjaro.org", "clearlinux.org", "solus-project.com", "pld-linux.org", "rpmfusion.org", "openeuler.org", "termux.dev", "pkgs.org", "rpmfind.net", "repology.org", "spack.io"]
+DISTRIBUTION_SITES = words(
+    """
+    debian.org debian.net ubuntu.com launchpad.net archlinux.org alpinelinux.org fedoraproject.org
+    opensuse.org gentoo.org freebsd.org freshports.org nixos.org centos.org rockylinux.org almalinux.org
+    voidlinux.org openbsd.org netbsd.org macports.org slackbuilds.org guix.gnu.org salsa.debian.org mageia.org
+    openmandriva.org altlinux.org linuxmint.com kali.org pureos.net trisquel.info devuan.org pkgsrc.se
+    parabola.nu artixlinux.org manjaro.org clearlinux.org solus-project.com pld-linux.org rpmfusion.org
+    openeuler.org termux.dev pkgs.org rpmfind.net repology.org spack.io
+    """
 )
 """Hosts of operating system distributions, whose packages carry the upstream source."""
 
-READERS = frozenset(
-    ["r.jina.ai", "web.archive.org", "archive.org", "archive.ph", "archive.today", "archive.is", "archive.li", "archive.vn", "archive.fo", "archive.md", "perma.cc", "webcache.googleusercontent.com", "cc.bingj.com", "translate.google.com", "translate.yandex.com", "translate.yandex.ru", "translated.turbopages.org", "api.allorigins.win", "corsproxy.io", "cors.sh", "proxy.cors.sh", "cors-anywhere.herokuapp.com", "thingproxy.freeboard.io", "api.codetabs.com", "12ft.io", "1ft.io", "outline.com", "txtify.it", "pure.md", "urltomarkdown.com", "urltomarkdown.herokuapp.com", "via.hypothes.is", "validator.w3.org", "ghproxy.com", "ghproxy.net", "gh-proxy.com", "mirror.ghproxy.com", "timetravel.mementoweb.org", "arquivo.pt", "webcitation.org", "freezepage.com", "defuddle.md", "markdown.new", "html2text.org", "microsofttranslator.com", "webpage.translate.goog", "removepaywall.com", "archive.softwareheritage.org", "megalodon.jp"]
+READERS = words(
+    """
+    r.jina.ai web.archive.org archive.org archive.ph archive.today archive.is archive.li archive.vn archive.fo
+    archive.md perma.cc webcache.googleusercontent.com cc.bingj.com translate.google.com translate.yandex.com
+    translate.yandex.ru translated.turbopages.org api.allorigins.win corsproxy.io cors.sh proxy.cors.sh
+    cors-anywhere.herokuapp.com thingproxy.freeboard.io api.codetabs.com 12ft.io 1ft.io outline.com txtify.it
+    pure.md urltomarkdown.com urltomarkdown.herokuapp.com via.hypothes.is validator.w3.org ghproxy.com
+    ghproxy.net gh-proxy.com mirror.ghproxy.com timetravel.mementoweb.org arquivo.pt webcitation.org
+    freezepage.com defuddle.md markdown.new html2text.org microsofttranslator.com webpage.translate.goog
+    removepaywall.com archive.softwareheritage.org megalodon.jp
+    """
 )
 """Readers, caches, archives, translators and proxies that show another address."""
 
@@ -163,13 +229,19 @@ NAMED_SITES = (
 )
 """Ends of hosts where the label before is the project's name."""
 
-DOCS_PLATFORMS = frozenset(
-    ["readthedocs.org", "readthedocs.io", "readthedocs.com", "buildmedia.readthedocs.org", "app.readthedocs.org", "media.readthedocs.org", "rtfd.org", "devdocs.io", "documents.devdocs.io"]
+DOCS_PLATFORMS = words(
+    """
+    readthedocs.org readthedocs.io readthedocs.com buildmedia.readthedocs.org app.readthedocs.org
+    media.readthedocs.org rtfd.org devdocs.io documents.devdocs.io
+    """
 )
 """Hosts of many projects' documentation, with the project's name in the path."""
 
-CONTAINER_REGISTRIES = frozenset(
-    ["ghcr.io", "quay.io", "docker.io", "hub.docker.com", "registry-1.docker.io", "index.docker.io", "registry.gitlab.com", "docker.pkg.github.com", "containers.pkg.github.com", "public.ecr.aws", "gallery.ecr.aws"]
+CONTAINER_REGISTRIES = words(
+    """
+    ghcr.io quay.io docker.io hub.docker.com registry-1.docker.io index.docker.io registry.gitlab.com
+    docker.pkg.github.com containers.pkg.github.com public.ecr.aws gallery.ecr.aws
+    """
 )
 
 WILDCARD_DNS = (

@@ -7,6 +7,9 @@ from functools import lru_cache
 
 from beyondswe.blocklist.hosts import INTERNAL_SUFFIXES, WILDCARD_DNS
 
+INSIDE = INTERNAL_SUFFIXES + WILDCARD_DNS
+"""Ends of names that lead inside."""
+
 _METADATA = frozenset(("metadata", "instance-data", "100.100.100.200", "168.63.129.16", "fd00:ec2::254"))
 
 
@@ -32,9 +35,9 @@ def kind(host: str) -> str:
         if parsed is None or not parsed.is_global or parsed.is_multicast or host in _METADATA:
             return "internal"
         return "raw"
-    if "." not in host or host.endswith(INTERNAL_SUFFIXES) or host.endswith(WILDCARD_DNS):
+    if "." not in host or host.endswith(INSIDE):
         return "internal"
-    if f".{host}" in WILDCARD_DNS:
+    if f".{host}" in INSIDE:
         return "internal"
     return ""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from beyondswe.blocklist.address import NotAnAddress, parse
-from beyondswe.blocklist.hosts import DISTRIBUTION_SITES, PACKAGE_SITES, under
+from beyondswe.blocklist.hosts import DISTRIBUTION_SITES, PACKAGE_SITES, under, words
 from beyondswe.blocklist.names import ARCHIVE, Names, bare, canonical
 
 _ANY_HOST = frozenset(("simple", "+simple", "pypi", "pip", "dev-python", "rpms", "feedstocks"))
@@ -13,8 +13,11 @@ _ANY_HOST = frozenset(("simple", "+simple", "pypi", "pip", "dev-python", "rpms",
 _SITE_WORDS = frozenset(
     ("project", "projects", "package", "packages", "pkg", "pkgs", "python", "py", "p", "integrity")
 )
-_OTHER_LANGUAGES = frozenset(
-    ["npm", "npm-package", "npmjs", "cargo", "crates", "crate", "gems", "gem", "rubygems", "maven", "nuget", "go", "golang", "hex", "packagist", "composer", "cocoapods", "cran", "hackage", "opam", "pub", "swift", "deno", "jsr", "conan", "cpan", "luarocks", "elm", "bower", "julia", "dart", "wordpress", "drupal"]
+_OTHER_LANGUAGES = words(
+    """
+    npm npm-package npmjs cargo crates crate gems gem rubygems maven nuget go golang hex packagist composer
+    cocoapods cran hackage opam pub swift deno jsr conan cpan luarocks elm bower julia dart wordpress drupal
+    """
 )
 _OTHER_HOSTS = re.compile(
     r"npmjs|npm\.|yarnpkg|crates\.io|rubygems|nuget|packagist|hex\.pm|maven|hackage|jsr\.io|pub\.dev|cpan|unpkg|luarocks"

@@ -97,7 +97,13 @@ def _own(host: str, text: str, policy: Policy) -> Decision | None:
     if not host:
         return Decision(True, "not-an-address", "no host")
     last = host[-1]
-    if last == "]" or last.isdigit() or "." not in host or host.endswith(_INSIDE) or f".{host}" in _INSIDE:
+    if (
+        last == "]"
+        or last.isdigit()
+        or "." not in host
+        or host.endswith(networks.INSIDE)
+        or f".{host}" in networks.INSIDE
+    ):
         kind = networks.kind(host)
         if kind == "internal":
             return Decision(True, "internal-address", host)
@@ -113,9 +119,6 @@ def _own(host: str, text: str, policy: Policy) -> Decision | None:
     if policy.search_pages and is_search_page(host, text):
         return Decision(True, "search-page", host)
     return None
-
-
-_INSIDE = networks.INTERNAL_SUFFIXES + networks.WILDCARD_DNS
 
 
 def is_search_page(host: str, text: str) -> bool:
