@@ -1,4 +1,4 @@
-"""What an agent is told, from Jinja2 templates: one a family, or a file of the user's for all of them."""
+"""What an agent is told, from Jinja2 templates: one a family, without or with search, or a file of the user's."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     import jinja2
 
 DEFAULT = "default"
+SEARCHSWE = "searchswe"
+"""The prompts that ask for looking things up: those of runs with search."""
 
 
 class Prompts:
@@ -26,20 +28,24 @@ class Prompts:
     """
 
     def __init__(self, prompt: str, network: Network) -> None:
-        """``prompt`` is ``default`` or the path of a template file, used for every family."""
+        """``prompt`` is ``default``, ``searchswe``, or the path of a template file, used for every family."""
         import jinja2
 
         self._network = network
         self.name = prompt
-        if prompt == DEFAULT:
+        if prompt in (DEFAULT, SEARCHSWE):
             folder = resource("harness", "prompts")
-            names = {family: f"{family.value.lower()}.md.j2" for family in Family}
+            below = "" if prompt == DEFAULT else f"{SEARCHSWE}/"
+            names = {family: f"{below}{family.value.lower()}.md.j2" for family in Family}
+            sources = [folder / f"{name.lower()}.md.j2" for name in ("issue", *Family)]
+            sources += [folder / name for name in names.values()]
+            sources += [folder / SEARCHSWE / "research.md.j2"] if below else []
         else:
             path = Path(prompt)
             if not path.is_file():
-                raise UsageError(f"--prompt {prompt}: neither {DEFAULT!r} nor a file")
+                raise UsageError(f"--prompt {prompt}: neither {DEFAULT!r} nor {SEARCHSWE!r} nor a file")
             folder = path.parent
-            names = dict.fromkeys(Family, path.name)
+            names, sources = dict.fromkeys(Family, path.name), [path]
         environment = jinja2.Environment(
             loader=jinja2.FileSystemLoader(folder, encoding="utf-8"),
             undefined=jinja2.StrictUndefined,
@@ -51,14 +57,7 @@ class Prompts:
             self._templates = {family: environment.get_template(name) for family, name in names.items()}
         except (jinja2.TemplateError, OSError, UnicodeDecodeError) as error:
             raise UsageError(f"--prompt {prompt}: the template cannot be read: {error}") from error
-        texts = [
-            path.read_bytes()
-            for path in sorted(
-                {folder / name for name in environment.list_templates()}
-                if prompt == DEFAULT
-                else {Path(prompt)}
-            )
-        ]
+        texts = [path.read_bytes() for path in sorted(set(sources))]
         self.sha256 = hashlib.sha256(b"\0".join(texts)).hexdigest()
 
     def render(self, instance: Instance) -> str:
