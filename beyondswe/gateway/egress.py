@@ -1,0 +1,205 @@
+"""The egress proxy of a run: one process on the host, a socket for each attempt, a log for each attempt."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import threading
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import beyondswe
+from beyondswe.errors import EngineError, UsageError
+from beyondswe.gateway.egress_config import EgressConfig, default_index
+from beyondswe.gateway.egress_rules import EgressLimits, EgressPolicy
+from beyondswe.gateway.link import Socket
+from beyondswe.gateway.proxy_build import proxy_python
+from beyondswe.resources import resource
+from beyondswe.sandbox.host import host_bundle
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from beyondswe.instances.model import Instance
+
+
+def policy_of(
+    instance: Instance, *, allow_hosts: Sequence[str] = (), only_allowed: bool = False, config: EgressConfig
+) -> EgressPolicy:
+    """What holds for attempts of an instance."""
+    return EgressPolicy(
+        repo=instance.repo,
+        distributions=instance.distributions,
+        aliases=instance.aliases,
+        docs_hosts=instance.docs_hosts,
+        index_date=instance.index_date,
+        allow_hosts=tuple(allow_hosts),
+        only_allowed=only_allowed,
+        limits=EgressLimits(**config.limits.model_dump()),
+    )
+
+
+@dataclass(frozen=True)
+class EgressAttempt:
+    """One attempt's way out. The socket's folder holds nothing else: it is what a side container may see."""
+
+    name: str
+    socket: Socket
+    log: Path
+
+    def records(self) -> bytes:
+        """``egress.jsonl`` so far."""
+        return self.log.read_bytes() if self.log.exists() else b""
+
+
+class EgressProxy:
+    """The proxy's process, started when first asked for. Safe to use from many threads; `stop` ends it."""
+
+    def __init__(self, config: EgressConfig | None = None) -> None:
+        self.config = config or EgressConfig()
+        self._process: subprocess.Popen[str] | None = None
+        self._folder: Path | None = None
+        self._authority = ""
+        self._lock = threading.Lock()
+        self._number = 0
+
+    @property
+    def authority(self) -> str:
+        """The certificate (PEM) by which the proxy answers for others. Its key stays in the proxy's folder."""
+        with self._lock:
+            self._start()
+            return self._authority
+
+    def open(self, policy: EgressPolicy) -> EgressAttempt:
+        """A way out for one attempt; the caller closes it."""
+        with self._lock:
+            self._start()
+            assert self._folder is not None
+            self._number += 1
+            name = str(self._number)
+            folder = self._folder / name
+            attempt = EgressAttempt(name, Socket(folder / "s", "proxy"), folder / "egress.jsonl")
+            attempt.socket.folder.mkdir(parents=True)
+            # The folder above is this user's alone; a side container sees only this one, as a mount.
+            attempt.socket.folder.chmod(0o755)
+            self._order(
+                {
+                    "open": name,
+                    "socket": str(attempt.socket.path),
+                    "log": str(attempt.log),
+                    "policy": policy.to_dict(),
+                }
+            )
+        return attempt
+
+    def close(self, attempt: EgressAttempt) -> bytes:
+        """End an attempt's connections; its whole ``egress.jsonl``."""
+        with self._lock:
+            try:
+                if self._process is not None and self._process.poll() is None:
+                    self._order({"close": attempt.name})
+                return attempt.records()
+            finally:
+                shutil.rmtree(attempt.log.parent, ignore_errors=True)
+
+    def stop(self) -> None:
+        """End the process and remove its folder, key and all. Can be called twice."""
+        with self._lock:
+            process, self._process = self._process, None
+            if process is not None:
+                assert process.stdin is not None and process.stdout is not None
+                process.stdin.close()
+                try:
+                    process.wait(20)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait()
+                process.stdout.close()
+            if self._folder is not None:
+                shutil.rmtree(self._folder, ignore_errors=True)
+                self._folder = None
+
+    def __enter__(self) -> EgressProxy:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _start(self) -> None:
+        if self._process is not None:
+            if self._process.poll() is None:
+                return
+            raise EngineError(f"the egress proxy has ended by itself: {self._last_words()}")
+        python = proxy_python()
+        self._folder = Path(tempfile.mkdtemp(prefix="bsw-"))  # short: a socket's path has room for 108 bytes
+        errors = (self._folder / "stderr").open("wb")
+        with errors:
+            self._process = subprocess.Popen(
+                [str(python), "-I", "-B", str(resource("harness", "proxy", "main.py"))],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                env=_environment(),
+                cwd=self._folder,
+                start_new_session=True,  # Ctrl-C is for the run, which then closes attempts one by one
+            )
+        (self._folder / "ca").mkdir(mode=0o700)
+        settings = {
+            "package": str(Path(beyondswe.__file__).parent),
+            "folder": str(self._folder / "ca"),
+            "trust": str(self._trust()),
+            "hosts": self.config.hosts,
+            "index": self.config.index or default_index(),
+            "proxies": urllib.request.getproxies_environment(),
+        }
+        self._authority = self._order(settings)["ca"]
+
+    def _trust(self) -> Path:
+        """The authorities that the proxy believes: the host's, or everybody's, and those of the configuration."""
+        import certifi
+
+        assert self._folder is not None
+        parts = [(host_bundle() or Path(certifi.where())).read_text(encoding="utf-8", errors="replace")]
+        if self.config.certificates is not None:
+            try:
+                parts.append(self.config.certificates.read_text(encoding="utf-8"))
+            except OSError as error:
+                raise UsageError(f"certificates: {self.config.certificates}: {error.strerror}") from None
+        path = self._folder / "trust.pem"
+        path.write_text("\n".join(parts), encoding="utf-8")
+        return path
+
+    def _order(self, order: dict[str, Any]) -> dict[str, Any]:
+        assert (
+            self._process is not None and self._process.stdin is not None and self._process.stdout is not None
+        )
+        try:
+            self._process.stdin.write(json.dumps(order) + "\n")
+            self._process.stdin.flush()
+            line = self._process.stdout.readline()
+        except (BrokenPipeError, ValueError):
+            line = ""
+        if not line:
+            raise EngineError(f"the egress proxy has ended by itself: {self._last_words()}")
+        answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise EngineError(f"the egress proxy could not carry out an order: {answer['error']}")
+        return answer
+
+    def _last_words(self) -> str:
+        if self._folder is None:
+            return "it said nothing"
+        said = (self._folder / "stderr").read_text(encoding="utf-8", errors="replace").strip()
+        return said[-2000:] or "it said nothing"
+
+
+def _environment() -> dict[str, str]:
+    """What the proxy's process is given: nothing of the host's keys."""
+    kept = ("PATH", "HOME", "LANG", "TMPDIR", "SSL_CERT_DIR")
+    return {name: os.environ[name] for name in kept if name in os.environ}
