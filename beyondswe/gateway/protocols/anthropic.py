@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from beyondswe.gateway.conversation import Message, Reply, Request, Role, Tokens, Tool, ToolCall
@@ -11,6 +12,7 @@ from beyondswe.gateway.protocols.base import (
     arguments_text,
     mappings,
     new_id,
+    number,
     parse_arguments,
     pieces,
     text_of,
@@ -57,6 +59,77 @@ class Messages:
         told += [("message_delta", {"delta": stop, "usage": whole["usage"]}), ("message_stop", {})]
         for name, data in told:
             yield Event({"type": name, **data}, name)
+
+    def parse_reply(self, body: Mapping[str, Any]) -> Reply:
+        content = body.get("content")
+        parts = _messages({"role": "assistant", "content": content})
+        return Reply(
+            "\n".join(part.text for part in parts if part.text),
+            "\n".join(part.reasoning for part in parts if part.reasoning),
+            tuple(call for part in parts for call in part.calls),
+            _tokens(body.get("usage")),
+            str(body.get("model") or ""),
+        )
+
+    def assembler(self) -> _Blocks:
+        return _Blocks()
+
+    def error(self, status: int, message: str) -> dict[str, Any]:
+        kind = "api_error" if status >= 500 else "invalid_request_error"
+        return {"type": "error", "error": {"type": kind, "message": message}}
+
+
+class _Blocks:
+    def __init__(self) -> None:
+        self._blocks: dict[int, dict[str, Any]] = {}
+        self._usage: dict[str, Any] = {}
+        self._model = ""
+        self._ended = False
+
+    def add(self, data: Mapping[str, Any]) -> None:
+        match data.get("type"):
+            case "message_start" if isinstance(message := data.get("message"), Mapping):
+                self._model = str(message.get("model") or "")
+                self._usage |= message.get("usage") or {}
+            case "content_block_start" if isinstance(block := data.get("content_block"), Mapping):
+                self._blocks[int(data.get("index") or 0)] = {**block, "json": ""}
+            case "content_block_delta" if isinstance(delta := data.get("delta"), Mapping):
+                block = self._blocks.setdefault(int(data.get("index") or 0), {"type": "text", "json": ""})
+                for key, part in (("text", "text"), ("thinking", "thinking"), ("partial_json", "json")):
+                    if key in delta:
+                        block[part] = str(block.get(part) or "") + str(delta[key])
+            case "message_delta":
+                given = data.get("usage") or {}
+                self._usage |= {name: value for name, value in given.items() if value is not None}
+            case "message_stop" | "error":
+                self._ended = True
+
+    def reply(self) -> Reply:
+        content = [
+            {**block, "input": parse_arguments(block["json"])} if block["json"] else block
+            for _, block in sorted(self._blocks.items())
+        ]
+        whole = MESSAGES.parse_reply({"content": content, "usage": self._usage or None, "model": self._model})
+        return replace(whole, complete=self._ended)
+
+
+def _tokens(usage: Any) -> Tokens | None:
+    """All of the prompt: Anthropic counts what is read from or written to the cache apart."""
+    if not isinstance(usage, Mapping):
+        return None
+    cached, written = (
+        number(usage.get("cache_read_input_tokens")),
+        number(usage.get("cache_creation_input_tokens")),
+    )
+    return Tokens(
+        input=number(usage.get("input_tokens")) + cached + written,
+        output=number(usage.get("output_tokens")),
+        cached=cached,
+        cache_written=written,
+    )
+
+
+MESSAGES = Messages()
 
 
 def _messages(message: Mapping[str, Any]) -> list[Message]:

@@ -23,6 +23,16 @@ class Event:
         return (f"event: {self.name}\n" if self.name else "").encode() + f"data: {data}\n\n".encode()
 
 
+class Assembler(Protocol):
+    """Puts a streamed answer together, event by event."""
+
+    def add(self, data: Mapping[str, Any]) -> None:
+        """The data of one event."""
+
+    def reply(self) -> Reply:
+        """What came so far; ``complete`` says whether the end was among it."""
+
+
 class WireProtocol(Protocol):
     """One way of talking to models over HTTP."""
 
@@ -36,6 +46,15 @@ class WireProtocol(Protocol):
 
     def render_events(self, request: Request, reply: Reply, body: Mapping[str, Any]) -> Iterator[Event]:
         """A whole answer as events; ``body`` is the request's."""
+
+    def parse_reply(self, body: Mapping[str, Any]) -> Reply:
+        """A whole answer from its JSON."""
+
+    def assembler(self) -> Assembler:
+        """For one streamed answer."""
+
+    def error(self, status: int, message: str) -> dict[str, Any]:
+        """An error in the protocol's own shape."""
 
 
 def new_id(prefix: str) -> str:

@@ -12,6 +12,7 @@ from beyondswe.gateway.protocols.base import (
     arguments_text,
     mappings,
     new_id,
+    number,
     parse_arguments,
     pieces,
     text_of,
@@ -80,6 +81,75 @@ class Chat:
         else:
             yield Event(last)
         yield Event("[DONE]")
+
+    def parse_reply(self, body: Mapping[str, Any]) -> Reply:
+        choice = next(iter(mappings(body.get("choices"))), {})
+        given = choice.get("message")
+        message = _message({**(given if isinstance(given, Mapping) else {}), "role": "assistant"})
+        return Reply(
+            message.text, message.reasoning, message.calls, _tokens(body), str(body.get("model") or "")
+        )
+
+    def assembler(self) -> _Chunks:
+        return _Chunks()
+
+    def error(self, status: int, message: str) -> dict[str, Any]:
+        return openai_error(status, message)
+
+
+def openai_error(status: int, message: str) -> dict[str, Any]:
+    kind = "server_error" if status >= 500 else "invalid_request_error"
+    return {"error": {"message": message, "type": kind, "param": None, "code": None}}
+
+
+class _Chunks:
+    def __init__(self) -> None:
+        self._text, self._reasoning, self._model = "", "", ""
+        self._calls: dict[int, dict[str, str]] = {}
+        self._tokens: Tokens | None = None
+        self._ended = False
+
+    def add(self, data: Mapping[str, Any]) -> None:
+        self._model = str(data.get("model") or self._model)
+        self._tokens = _tokens(data) or self._tokens
+        for choice in mappings(data.get("choices")):
+            if choice.get("index") not in (0, None):
+                continue
+            self._ended = self._ended or choice.get("finish_reason") is not None
+            if isinstance(delta := choice.get("delta"), Mapping):
+                self._add_delta(delta)
+
+    def _add_delta(self, delta: Mapping[str, Any]) -> None:
+        self._text += text_of(delta.get("content"))
+        self._reasoning += text_of(delta.get("reasoning_content") or delta.get("reasoning"))
+        for call in mappings(delta.get("tool_calls")):
+            known = self._calls.setdefault(
+                int(call.get("index") or 0), {"id": "", "name": "", "arguments": ""}
+            )
+            known["id"] = known["id"] or str(call.get("id") or "")
+            if isinstance(function := call.get("function"), Mapping):
+                known["name"] = known["name"] or str(function.get("name") or "")
+                known["arguments"] += str(function.get("arguments") or "")
+
+    def reply(self) -> Reply:
+        calls = tuple(
+            ToolCall(call["id"], call["name"], parse_arguments(call["arguments"]))
+            for _, call in sorted(self._calls.items())
+        )
+        return Reply(self._text, self._reasoning, calls, self._tokens, self._model, self._ended)
+
+
+def _tokens(body: Mapping[str, Any]) -> Tokens | None:
+    usage = body.get("usage")
+    if not isinstance(usage, Mapping) or "prompt_tokens" not in usage:
+        return None
+    before, after = usage.get("prompt_tokens_details") or {}, usage.get("completion_tokens_details") or {}
+    return Tokens(
+        input=number(usage.get("prompt_tokens")),
+        output=number(usage.get("completion_tokens")),
+        cached=number(before.get("cached_tokens") or usage.get("prompt_cache_hit_tokens")),
+        reasoning=number(after.get("reasoning_tokens")),
+    )
 
 
 def _message(message: Mapping[str, Any]) -> Message:

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from beyondswe.gateway.conversation import Message, Reply, Request, Role, Tokens, Tool, ToolCall
-from beyondswe.gateway.protocols.base import Event, mappings, new_id, parse_arguments, pieces, text_of
+from beyondswe.gateway.protocols.base import (
+    Event,
+    mappings,
+    new_id,
+    number,
+    parse_arguments,
+    pieces,
+    text_of,
+)
 
 
 class Gemini:
@@ -32,10 +41,69 @@ class Gemini:
         return _answer(request, [*_text_parts(reply), *_call_parts(reply)], reply.tokens or Tokens())
 
     def render_events(self, request: Request, reply: Reply, body: Mapping[str, Any]) -> Iterator[Event]:
+        for piece in pieces(reply.reasoning, 200):
+            yield Event(_answer(request, [{"text": piece, "thought": True}], None))
         for piece in pieces(reply.text, 200):
             whole = _answer(request, [{"text": piece}], None)
             yield Event(whole)
         yield Event(_answer(request, _call_parts(reply) or [{"text": ""}], reply.tokens or Tokens()))
+
+    def parse_reply(self, body: Mapping[str, Any]) -> Reply:
+        answer = self.assembler()
+        answer.add(body)
+        return replace(answer.reply(), complete=True)
+
+    def assembler(self) -> _Answers:
+        return _Answers()
+
+    def error(self, status: int, message: str) -> dict[str, Any]:
+        kind = "INTERNAL" if status >= 500 else "INVALID_ARGUMENT"
+        return {"error": {"code": status, "message": message, "status": kind}}
+
+
+class _Answers:
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+        self._reasoning: list[str] = []
+        self._calls: list[ToolCall] = []
+        self._tokens: Tokens | None = None
+        self._model = ""
+        self._ended = False
+
+    def add(self, data: Mapping[str, Any]) -> None:
+        self._model = str(either(data, "modelVersion") or self._model)
+        if isinstance(usage := either(data, "usageMetadata"), Mapping):
+            self._tokens = _tokens(usage)
+        for candidate in mappings(data.get("candidates"))[:1]:
+            self._ended = self._ended or bool(either(candidate, "finishReason"))
+            content = candidate.get("content")
+            for part in mappings(content.get("parts") if isinstance(content, Mapping) else None):
+                if isinstance(call := either(part, "functionCall"), Mapping):
+                    self._calls.append(part_call(call))
+                elif part.get("thought"):
+                    self._reasoning.append(text_of(part))
+                else:
+                    self._texts.append(text_of(part))
+
+    def reply(self) -> Reply:
+        return Reply(
+            "".join(self._texts),
+            "".join(self._reasoning),
+            tuple(self._calls),
+            self._tokens,
+            self._model,
+            self._ended,
+        )
+
+
+def _tokens(usage: Mapping[str, Any]) -> Tokens:
+    thoughts = number(either(usage, "thoughtsTokenCount"))
+    return Tokens(
+        input=number(either(usage, "promptTokenCount")) + number(either(usage, "toolUsePromptTokenCount")),
+        output=number(either(usage, "candidatesTokenCount")) + thoughts,
+        cached=number(either(usage, "cachedContentTokenCount")),
+        reasoning=thoughts,
+    )
 
 
 def either(values: Mapping[str, Any], name: str) -> Any:

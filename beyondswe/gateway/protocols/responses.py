@@ -12,10 +12,12 @@ from beyondswe.gateway.protocols.base import (
     arguments_text,
     mappings,
     new_id,
+    number,
     parse_arguments,
     pieces,
     text_of,
 )
+from beyondswe.gateway.protocols.chat import openai_error
 
 _ROLES = {"system": Role.SYSTEM, "developer": Role.SYSTEM, "assistant": Role.ASSISTANT}
 _OUTPUTS = ("function_call_output", "custom_tool_call_output", "local_shell_call_output")
@@ -51,6 +53,69 @@ class Responses:
         told.append(("response.completed", {"response": response}))
         for count, (name, data) in enumerate(told):
             yield Event({"type": name, "sequence_number": count, **data}, name)
+
+    def parse_reply(self, body: Mapping[str, Any]) -> Reply:
+        return _reply(mappings(body.get("output")), body, complete=True)
+
+    def assembler(self) -> _Events:
+        return _Events()
+
+    def error(self, status: int, message: str) -> dict[str, Any]:
+        return openai_error(status, message)
+
+
+class _Events:
+    def __init__(self) -> None:
+        self._items: list[Mapping[str, Any]] = []
+        self._response: Mapping[str, Any] = {}
+        self._text = ""  # of a message that is not done yet
+        self._ended = False
+
+    def add(self, data: Mapping[str, Any]) -> None:
+        kind = str(data.get("type"))
+        if kind == "response.output_text.delta":
+            self._text += str(data.get("delta") or "")
+        elif kind == "response.output_item.done" and isinstance(item := data.get("item"), Mapping):
+            self._items.append(item)
+            self._text = ""
+        if isinstance(response := data.get("response"), Mapping):
+            self._response = response
+        self._ended = self._ended or kind in (
+            "response.completed",
+            "response.incomplete",
+            "response.failed",
+            "error",
+        )
+
+    def reply(self) -> Reply:
+        items = mappings(self._response.get("output")) or self._items
+        if self._text and not self._ended:
+            items = [*items, {"type": "message", "role": "assistant", "content": self._text}]
+        return _reply(items, self._response, complete=self._ended)
+
+
+def _reply(items: list[Mapping[str, Any]], response: Mapping[str, Any], *, complete: bool) -> Reply:
+    messages = [message for item in items if (message := _message(item)) is not None]
+    return Reply(
+        text="\n".join(message.text for message in messages if message.text),
+        reasoning="\n".join(message.reasoning for message in messages if message.reasoning),
+        calls=tuple(call for message in messages for call in message.calls),
+        tokens=_tokens(response.get("usage")),
+        model=str(response.get("model") or ""),
+        complete=complete,
+    )
+
+
+def _tokens(usage: Any) -> Tokens | None:
+    if not isinstance(usage, Mapping):
+        return None
+    before, after = usage.get("input_tokens_details") or {}, usage.get("output_tokens_details") or {}
+    return Tokens(
+        input=number(usage.get("input_tokens")),
+        output=number(usage.get("output_tokens")),
+        cached=number(before.get("cached_tokens")),
+        reasoning=number(after.get("reasoning_tokens")),
+    )
 
 
 def _tools(value: Any, namespace: str | None = None) -> Iterator[Tool]:

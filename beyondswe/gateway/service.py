@@ -1,0 +1,339 @@
+"""The gateway's HTTP service for one attempt: takes a request, sees to its limits, forwards it, reads the answer
+on its way back.
+
+Nothing is converted: body and answer go through as they are, but for credentials, and for chat streams the wish
+for usage figures where the agent did not have it. What is read is read from a copy, after it went on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import time
+import zlib
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from beyondswe.gateway.conversation import Reply, Request
+from beyondswe.gateway.pacing import GIVEN_UP, RETRIED, Pace, Patience, retry_after
+from beyondswe.gateway.protocols import CHAT, GEMINI, Place, place
+from beyondswe.gateway.provider_tools import provider_service, provider_tools
+from beyondswe.gateway.recorder import now
+from beyondswe.gateway.relay import Relay, raw_headers
+from beyondswe.gateway.session import Session
+from beyondswe.gateway.sse import WithoutUsage, events
+from beyondswe.gateway.upstream import (
+    ROLE_HEADER,
+    Masker,
+    Upstream,
+    answer_headers,
+    kind_of,
+    token_of,
+)
+
+if TYPE_CHECKING:
+    import httpx
+    from starlette.requests import Request as HttpRequest
+    from starlette.responses import Response
+
+_MOST = 128 << 20  # bytes of a request's body
+_ERROR_KEPT = 4000  # characters of an upstream's error that are recorded
+
+
+class _Refused(Exception):
+    """The request is answered by an error of the gateway's own."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+@dataclass
+class Forwarding:
+    """What all attempts share: the upstream, the client to it, each model's pace."""
+
+    upstream: Upstream
+    client: httpx.AsyncClient
+    patience: Patience = field(default_factory=Patience)
+    rate: float | None = None  # calls a minute of one model, over all attempts
+    provider_tools: bool = False
+
+    def __post_init__(self) -> None:
+        self.paces: defaultdict[str, Pace] = defaultdict(lambda: Pace(self.rate))
+
+
+@dataclass(frozen=True)
+class _Call:
+    """One generation on its way."""
+
+    session: Session
+    place: Place
+    request: Request
+    body: bytes
+    role: str
+    facts: dict[str, Any]
+    started: float
+    hide_usage: bool
+
+    def failed(self, status: int | None, error: str, *, final: bool) -> None:
+        self.session.failed(self.role, self._facts(), status=status, error=error[:_ERROR_KEPT], final=final)
+
+    def answered(self, status: int, data: bytes) -> None:
+        """``data`` is all that came of the answer."""
+        assembler = self.place.protocol.assembler()
+        if self.request.stream:
+            for event in events(data):
+                assembler.add(event)
+            reply = assembler.reply()
+        else:
+            reply = self.place.protocol.parse_reply(next(iter(events(data)), {}))
+        if not reply.complete and not reply.text and not reply.calls:
+            self.failed(status, "the answer broke off before it said anything", final=True)
+            return
+        facts = {**self._facts(), "status": status}
+        self.session.answered(self.request, reply, self.role, facts, request_bytes=len(self.body))
+
+    def _facts(self) -> dict[str, Any]:
+        return {**self.facts, "seconds": round(time.monotonic() - self.started, 3)}
+
+
+class Service:
+    """Answers the requests of one session."""
+
+    def __init__(self, session: Session, forwarding: Forwarding) -> None:
+        self.session, self._to = session, forwarding
+
+    async def handle(self, request: HttpRequest) -> Response:
+        """Any request of the agent."""
+        path = request.url.path
+        where = place(path) if request.method == "POST" else None
+        try:
+            if not self.session.admits(token_of(request.headers, request.url.query)):
+                raise _Refused(401, "this token is not the attempt's: use the key that the attempt was given")
+            raw = await _body(request)
+            if where is None or where.counting:
+                return await self._pass(request, where, raw)
+            return await self._generate(request, where, raw)
+        except _Refused as refused:
+            return _error(where, refused.status, str(refused))
+
+    async def _generate(self, http: HttpRequest, where: Place, raw: bytes) -> Response:
+        body = _object(raw)
+        told = where.body(body)
+        request = where.protocol.parse_request(told)
+        self._check_tools(provider_tools(where.protocol, told))
+        if refusal := self.session.refusal(request.model):
+            raise _Refused(400, refusal)
+        role = self.session.role(http.headers.get(ROLE_HEADER))
+        if (words := self.session.closing_answer(role)) is not None:
+            return _closing(where, request, told, words, http.url.query)
+        hide_usage = _lacks_usage(where, request, body)
+        if hide_usage:
+            options = body.get("stream_options")
+            given = options if isinstance(options, Mapping) else {}
+            raw = json.dumps({**body, "stream_options": {**given, "include_usage": True}}).encode()
+        facts = {
+            "started": now(),
+            "protocol": where.protocol.name,
+            "path": http.url.path,
+            "model": request.model,
+            "stream": request.stream,
+        }
+        call = _Call(self.session, where, request, raw, role, facts, time.monotonic(), hide_usage=hide_usage)
+        self.session.begin(role)
+        return await self._forward(http, call)
+
+    def _check_tools(self, names: list[str]) -> None:
+        if names and not self._to.provider_tools:
+            self.session.refuse(names)
+            raise _Refused(
+                400,
+                f"refused: {', '.join(names)} would be run by the model's provider, outside the sandbox. Turn it off "
+                "in the agent, or allow it with --provider-tools.",
+            )
+
+    async def _forward(self, http: HttpRequest, call: _Call) -> Response:
+        """Ask the upstream until it answers or patience ends."""
+        try:
+            answer, error = await self._ask(http, call)
+        except BaseException:
+            call.failed(None, "the gateway ended before there was an answer", final=False)
+            raise
+        masker = Masker(self._to.upstream.secrets)
+        if answer is None:
+            message = masker.text(f"the model's upstream could not be reached: {error}")
+            return _error(call.place, 502, message)
+        headers = answer_headers(answer.headers.items())
+        if not answer.is_success:
+            return _response(answer.status_code, headers, masker.feed(answer.content) + masker.rest())
+        if call.request.stream:
+            hidden = WithoutUsage() if call.hide_usage else None
+            return Relay(
+                answer, headers, masker, hidden, lambda data: call.answered(answer.status_code, data)
+            )
+        return await self._whole(answer, call, masker, headers)
+
+    async def _ask(self, http: HttpRequest, call: _Call) -> tuple[httpx.Response | None, str]:
+        """The upstream's answer (its body read, unless it succeeded), or None and the error."""
+        import httpx
+
+        kind = kind_of(call.place.protocol.name, http.url.path, http.headers)
+        target = self._to.upstream.target(kind, http.url.path, http.url.query)
+        headers = self._to.upstream.request_headers(kind, http.headers.items())
+        pace = self._to.paces[call.request.model]
+        failed = 0
+        while True:
+            await pace.wait()
+            sent = self._to.client.build_request("POST", target, headers=headers, content=call.body)
+            asked: float | None = None
+            answer: httpx.Response | None = None
+            try:
+                answer = await self._to.client.send(sent, stream=True)
+                status: int | None = answer.status_code
+                if answer.is_success and not _no_model(answer):
+                    call.facts.update(ttfb=round(time.monotonic() - call.started, 4), tries=failed + 1)
+                    return answer, ""
+                await answer.aread()
+                error = answer.text[:_ERROR_KEPT] if not answer.is_success else "an answer that is no model's"
+                asked = retry_after(answer.headers)
+            except httpx.HTTPError as fault:
+                answer, status, error = None, None, f"{type(fault).__name__}: {fault}"
+            failed += 1
+            retried = status is None or status in RETRIED or (answer is not None and answer.is_success)
+            if retried and "insufficient_quota" not in error:
+                delay = self._to.patience.delay(failed, asked)
+                if delay is not None:
+                    if status == 429:
+                        pace.hold(delay)
+                    await asyncio.sleep(delay)
+                    continue
+            call.facts.update(tries=failed)
+            masked = Masker(self._to.upstream.secrets).text(error)
+            call.failed(status, masked, final=retried or status in GIVEN_UP)
+            return (None if answer is not None and answer.is_success else answer), error
+
+    async def _whole(
+        self, answer: httpx.Response, call: _Call, masker: Masker, headers: list[tuple[str, str]]
+    ) -> Response:
+        """An answer that is not streamed."""
+        import httpx
+
+        try:
+            content = await answer.aread()
+        except httpx.HTTPError as fault:
+            call.failed(answer.status_code, f"the answer broke off: {type(fault).__name__}", final=True)
+            return _error(call.place, 502, "the model's upstream broke off its answer")
+        except BaseException:
+            call.answered(answer.status_code, b"")
+            raise
+        call.answered(answer.status_code, content)
+        return _response(answer.status_code, headers, masker.feed(content) + masker.rest())
+
+    async def _pass(self, http: HttpRequest, where: Place | None, raw: bytes) -> Response:
+        """A request that is no generation, as it is: lists of models, counting of tokens, what is not known."""
+        import httpx
+
+        try:
+            body = json.loads(raw) if raw else None
+        except ValueError:
+            body = None
+        if (service := provider_service(http.method, http.url.path, body)) is not None:
+            self._check_tools([service])
+        if http.method not in ("GET", "HEAD") and where is None and (why := self.session.meter.exhausted()):
+            raise _Refused(403, f"the budget of this attempt is used up: {why}")
+        kind = kind_of(where.protocol.name if where else None, http.url.path, http.headers)
+        sent = self._to.client.build_request(
+            http.method,
+            self._to.upstream.target(kind, http.url.path, http.url.query),
+            headers=self._to.upstream.request_headers(kind, http.headers.items()),
+            content=raw,
+        )
+        facts = {"started": now(), "path": http.url.path, "method": http.method}
+        masker = Masker(self._to.upstream.secrets)
+        try:
+            answer = await self._to.client.send(sent, stream=True)
+        except httpx.HTTPError as fault:
+            self.session.passed(facts, 502)
+            message = masker.text(
+                f"the model's upstream could not be reached: {type(fault).__name__}: {fault}"
+            )
+            raise _Refused(502, message) from fault
+        self.session.passed(facts, answer.status_code)
+        return Relay(answer, answer_headers(answer.headers.items()), masker, None, lambda _data: None)
+
+
+async def _body(http: HttpRequest) -> bytes:
+    """The body of a request, unpacked."""
+    pieces, size = [], 0
+    async for piece in http.stream():
+        size += len(piece)
+        if size > _MOST:
+            raise _Refused(413, f"the request is larger than {_MOST >> 20} MiB")
+        pieces.append(piece)
+    raw = b"".join(pieces)
+    encoding = http.headers.get("content-encoding", "identity")
+    try:
+        match encoding:
+            case "identity" | "":
+                return raw
+            case "gzip":
+                return gzip.decompress(raw)
+            case "deflate":
+                return zlib.decompress(raw)
+    except (OSError, EOFError, zlib.error) as error:
+        raise _Refused(400, f"the body is not {encoding}: {error}") from error
+    raise _Refused(415, f"send the body without content-encoding {encoding}")
+
+
+def _object(raw: bytes) -> dict[str, Any]:
+    try:
+        body = json.loads(raw)
+    except ValueError as error:
+        raise _Refused(400, f"the body is not JSON: {error}") from error
+    if not isinstance(body, dict):
+        raise _Refused(400, "the body is no JSON object")
+    return body
+
+
+def _lacks_usage(where: Place, request: Request, body: Mapping[str, Any]) -> bool:
+    """Whether a stream would end without usage figures unless we ask for them."""
+    if where.protocol is not CHAT or not request.stream:
+        return False
+    options = body.get("stream_options")
+    return not (isinstance(options, Mapping) and options.get("include_usage"))
+
+
+def _no_model(answer: httpx.Response) -> bool:
+    """An answer that no model gives: a page of some proxy, a login."""
+    return str(answer.headers.get("content-type", "")).startswith("text/html")
+
+
+def _closing(where: Place, request: Request, body: Mapping[str, Any], words: str, query: str) -> Response:
+    """The answer that ends an agent: words without a call, in its protocol."""
+    from starlette.responses import JSONResponse, Response
+
+    reply = Reply(words)
+    if not request.stream:
+        return JSONResponse(where.protocol.render(request, reply))
+    told = where.protocol.render_events(request, reply, body)
+    if where.protocol is GEMINI and "alt=sse" not in query:
+        return JSONResponse([event.data for event in told])
+    return Response(b"".join(event.encode() for event in told), media_type="text/event-stream")
+
+
+def _error(where: Place | None, status: int, message: str) -> Response:
+    from starlette.responses import JSONResponse
+
+    protocol = where.protocol if where else CHAT
+    return JSONResponse(protocol.error(status, f"beyondswe gateway: {message}"), status)
+
+
+def _response(status: int, headers: list[tuple[str, str]], content: bytes) -> Response:
+    from starlette.responses import Response
+
+    response = Response(content, status)
+    response.raw_headers += raw_headers(headers)
+    return response

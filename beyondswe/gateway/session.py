@@ -1,0 +1,170 @@
+"""One attempt's talk with the model: who may ask, what it took, when it is over, and how its calls went."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from beyondswe.gateway.conversation import Reply, Request, Tokens
+from beyondswe.gateway.metering import AGENT, Budget, Meter, estimate
+from beyondswe.gateway.prices import Prices
+from beyondswe.gateway.recorder import Recorder, now
+
+CUT_OFF_ANSWERS = 10
+"""Closing answers after the budget is used up; an agent that still asks is ended by the harness."""
+FAILURES = 2
+"""Calls in a row that failed at the upstream, each after all its tries, until the harness ends the attempt."""
+
+
+@dataclass(frozen=True)
+class SessionOptions:
+    """What an attempt is opened with."""
+
+    token: str
+    record_to: Path
+    budget: Budget = field(default_factory=Budget)
+    roles: frozenset[str] = frozenset()
+    """Roles beside the agent's that its calls may name; only for agents that work outside the sandbox."""
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> SessionOptions:
+        return cls(
+            token=str(document["token"]),
+            record_to=Path(document["record_to"]),
+            budget=Budget(**document["budget"]),
+            roles=frozenset(document["roles"]),
+        )
+
+
+class Session:
+    """The state of one open attempt. Used from the gateway's event loop alone."""
+
+    def __init__(self, options: SessionOptions, prices: Prices) -> None:
+        self.options, self._prices = options, prices
+        self.meter = Meter(options.budget)
+        self.over = asyncio.Event()
+        self.cut_off: str | None = None
+        self.refused: list[str] = []
+        self._recorder = Recorder(options.record_to)
+        self._cut_off_answers = 0
+        self._calls = 0
+        self._succeeded = 0
+        self._failed = 0
+        self._failed_in_row = 0
+        self._fault: dict[str, Any] | None = None
+        self._cancelled: set[asyncio.Task[Any]] = set()
+
+    def admits(self, token: str) -> bool:
+        return hmac.compare_digest(token.encode(), self.options.token.encode())
+
+    def role(self, named: str | None) -> str:
+        return named if named and named in self.options.roles else AGENT
+
+    def refusal(self, model: str) -> str | None:
+        """Why a model may not be called, if so: a limit on cost needs its price."""
+        if self.options.budget.max_cost is not None and not self._prices.knows(model):
+            return (
+                f"the price of model {model!r} is not known, so --max-cost cannot hold; give it by --prices"
+            )
+        return None
+
+    def closing_answer(self, role: str) -> str | None:
+        """The words that end an agent whose budget is used up; None while there is some left."""
+        reason = self.meter.exhausted(role)
+        if reason is None:
+            return None
+        self.cut_off = self.cut_off or reason
+        self._cut_off_answers += 1
+        if self._cut_off_answers > CUT_OFF_ANSWERS:
+            self.over.set()
+        return (
+            f"The budget of this attempt is used up: {reason}. No further model call will be answered. "
+            "The work as it stands now is what counts. Stop here."
+        )
+
+    def refuse(self, names: list[str]) -> None:
+        self.refused += [name for name in names if name not in self.refused]
+
+    def begin(self, role: str) -> None:
+        self.meter.begin(role)
+
+    def failed(
+        self, role: str, facts: Mapping[str, Any], *, status: int | None, error: str, final: bool
+    ) -> None:
+        """A call got no answer. ``final``: by a fault of the upstream or the key; else of the request."""
+        self.meter.failed(role)
+        if final:
+            self._failed += 1
+            self._failed_in_row += 1
+            self._fault = {"status": status, "error": error}
+            if self._failed_in_row >= FAILURES:
+                self.over.set()
+        self._record(facts, role, status=status, error=error)
+
+    def answered(
+        self,
+        request: Request,
+        reply: Reply,
+        role: str,
+        facts: Mapping[str, Any],
+        *,
+        request_bytes: int,
+    ) -> None:
+        """A call was answered, wholly or in part."""
+        tokens: Tokens = reply.tokens or estimate(request_bytes, reply)
+        model = request.model or reply.model
+        cost = self._prices.cost(model, tokens)
+        if cost is None and reply.model and reply.model != model:
+            cost = self._prices.cost(reply.model, tokens)
+        self._succeeded += 1
+        self._failed_in_row = 0
+        self.meter.finish(model, role, reply, tokens, cost)
+        self._record(
+            facts,
+            role,
+            new=self._recorder.new_messages(request),
+            tools=self._recorder.new_tools(request),
+            reply=self._recorder.answered(reply),
+            tokens={
+                "input": tokens.input,
+                "output": tokens.output,
+                "cached": tokens.cached,
+                "reasoning": tokens.reasoning,
+                "estimated": reply.tokens is None,
+            },
+            cost_usd=cost,
+            complete=reply.complete,
+            reply_model=reply.model,
+        )
+
+    def passed(self, facts: Mapping[str, Any], status: int) -> None:
+        """A request that is no generation went through."""
+        self._record(facts, AGENT, status=status)
+
+    def _record(self, facts: Mapping[str, Any], role: str, **more: Any) -> None:
+        self._calls += 1
+        kept = {name: value for name, value in more.items() if value is not None}
+        self._recorder.write({"n": self._calls, "ended": now(), "role": role, **facts, **kept})
+
+    def state(self) -> dict[str, Any]:
+        """Usage and end, as the harness reads them."""
+        return {
+            "over": self.over.is_set(),
+            "cut_off": self.cut_off,
+            "usage": self.meter.usage(),
+            "upstream": {
+                "succeeded": self._succeeded,
+                "failed": self._failed,
+                "failing": self._failed_in_row > 0,
+                "fault": self._fault,
+            },
+            "refused": self.refused,
+        }
+
+    def close(self) -> dict[str, Any]:
+        self._recorder.close()
+        return self.state()
