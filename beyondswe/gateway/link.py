@@ -56,14 +56,19 @@ class Link:
 
     @classmethod
     def start(
-        cls, engine: Engine, forwards: Mapping[int, Socket], *, run_labels: Mapping[str, str] | None = None
+        cls,
+        engine: Engine,
+        forwards: Mapping[int, Socket],
+        *,
+        network: str = "none",
+        run_labels: Mapping[str, str] | None = None,
     ) -> Link:
         """Forward these ports of its loopback; comes back when all of them answer. `EngineError` else, and
-        nothing is left then.
+        nothing is left then. ``network`` is the engine's word for what else there is in it.
         """
         check_local(engine)
         name = job.container_name("link")
-        config = _config(engine, forwards, run_labels or {})
+        config = _config(engine, forwards, network, run_labels or {})
         try:
             container = job.create(engine, name, config)
             job.start(engine, container)
@@ -101,7 +106,9 @@ def link_image(engine: Engine) -> str:
     return found[0] if found else ensure_base_image(engine)
 
 
-def _config(engine: Engine, forwards: Mapping[int, Socket], run_labels: Mapping[str, str]) -> dict[str, Any]:
+def _config(
+    engine: Engine, forwards: Mapping[int, Socket], network: str, run_labels: Mapping[str, str]
+) -> dict[str, Any]:
     words = [f"{port}=/run/beyondswe/{port}/{socket.name}" for port, socket in forwards.items()]
     program = resource("harness", "link", "forward.py").read_text(encoding="utf-8")
     return {
@@ -113,7 +120,7 @@ def _config(engine: Engine, forwards: Mapping[int, Socket], run_labels: Mapping[
         "User": "0",
         "Labels": container_labels(**{"role": "link", **run_labels}),
         "HostConfig": {
-            "NetworkMode": "none",
+            "NetworkMode": network,
             "ReadonlyRootfs": True,
             "CapDrop": ["ALL"],
             # a socket of the host is out of reach under SELinux's label for containers
