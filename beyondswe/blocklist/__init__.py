@@ -4,6 +4,7 @@ Pure functions over a `Target` and a `Policy`; only the standard library and ``a
 loads this package in an environment of its own. docs/blocklist.md has the rules, with an example each.
 """
 
+from beyondswe.blocklist.bash.judge import decide_command
 from beyondswe.blocklist.packages import file_distribution, is_index_path, package_of
 from beyondswe.blocklist.texts import decide_text
 from beyondswe.blocklist.types import DEFAULT, Decision, Policy, Target
@@ -14,6 +15,7 @@ __all__ = [
     "Decision",
     "Policy",
     "Target",
+    "decide_command",
     "decide_text",
     "decide_url",
     "file_distribution",

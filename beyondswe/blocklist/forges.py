@@ -163,10 +163,15 @@ def _inexact(host: str, parts: list[str], names: Names, policy: Policy) -> Decis
         if part.endswith(".git") and names.fork.match(_clean(part)):
             return Decision(True, "target-fork", part) if policy.forks else None
         serving = parts[at + 1 : at + 2]
-        if serving and (
-            serving[0] in ("git-upload-pack", "git-receive-pack")
-            or parts[at + 1 : at + 3] == ["info", "refs"]
-        ) and policy.forks and names.fork.match(_clean(part)):
+        if (
+            serving
+            and (
+                serving[0] in ("git-upload-pack", "git-receive-pack")
+                or parts[at + 1 : at + 3] == ["info", "refs"]
+            )
+            and policy.forks
+            and names.fork.match(_clean(part))
+        ):
             return Decision(True, "target-fork", part)
         if whole in _MARKERS and at + 2 < len(parts):
             decision = _slug((cleaned[at + 1], cleaned[at + 2]), names, policy)

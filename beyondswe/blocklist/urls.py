@@ -23,7 +23,7 @@ from beyondswe.blocklist.hosts import (
 from beyondswe.blocklist.names import Names, canonical, names_of
 from beyondswe.blocklist.types import ALLOWED, DEFAULT, Decision, Policy, Target
 
-_BENCHMARK = re.compile(r"beyond[-_. ]?swe(?![a-z])|awe-?ai-?team|awe-?agent", re.ASCII)
+BENCHMARK = re.compile(r"beyond[-_. ]?swe(?![a-z])|awe-?ai-?team|awe-?agent", re.ASCII)
 _NESTED = re.compile(
     r"(?:https?|git|ssh|ftp)(?:\+\w+)?:/+([^\s\"'<>|]+)|(?:git@)([\w.-]+:[\w.-]+/[^\s\"'<>|]+)"
 )
@@ -64,7 +64,7 @@ def decide_address(address: Address, names: Names, policy: Policy, depth: int = 
     if policy.prompt_addresses and _named_in_prompt(address, policy):
         return ALLOWED
     reached = bool(policy.allow_hosts) and _allowed_host(address, policy)
-    found = _BENCHMARK.search(text) or _BENCHMARK.search(host)
+    found = BENCHMARK.search(text) or BENCHMARK.search(host)
     if found:
         return Decision(True, "benchmark", found[0])
     if not reached:
