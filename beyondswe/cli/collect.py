@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from beyondswe.cli.collect_review import review
 from beyondswe.cli.datasets import FAMILIES
 from beyondswe.cli.output import console, emit, json_option, say
 
@@ -40,11 +41,20 @@ _strict = click.option(
     is_flag=True,
     help="What a filter cannot know from this source falls out, instead of waiting for review.",
 )
+_model = click.option(
+    "--model", metavar="M", help="Let this model judge relevance and leakage; its verdict is kept."
+)
+_model_url = click.option(
+    "--model-url", metavar="U", help="Its endpoint (OpenAI's chat completions); default: OPENAI_BASE_URL."
+)
 
 
 @click.group("collect")
 def command() -> None:
     """Find candidates: merged pull requests, release pairs, whole repositories; then review them."""
+
+
+command.add_command(review)
 
 
 @command.command("git")
@@ -67,10 +77,13 @@ def command() -> None:
 @_limit
 @_domain
 @_strict
+@_model
+@_model_url
 @json_option
 def from_git(
     out: Path, force: bool, repo: str, repo_url: str, family: str, pull: int | None, branch: str,
-    since: datetime | None, until: datetime | None, limit: int | None, domain: str, strict: bool, as_json: bool,
+    since: datetime | None, until: datetime | None, limit: int | None, domain: str, strict: bool, model: str | None,
+    model_url: str | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Candidates from a git history: merge commits and squash merges that name a pull request.
 
@@ -81,13 +94,93 @@ def from_git(
     from beyondswe.construction.collect.from_git import Asked, collect
 
     family_asked = _named(family, domain)
+    judge = _judge(model, model_url)
     _free(out, force)
     funnel = Funnel()
     asked = Asked(
         repo=repo, repo_url=repo_url, family=family_asked, pull=pull, branch=branch, since=_date(since),
         until=_date(until), limit=limit, domain=domain, strict=strict,
     )  # fmt: skip
-    return _write(out, collect(asked, funnel, say), funnel, as_json)
+    return _write(out, map(judge, collect(asked, funnel, say)), funnel, as_json)
+
+
+@command.command("github")
+@_out
+@_force
+@click.option(
+    "--repo", "repos", multiple=True, metavar="OWNER/NAME",
+    help="A repository. Can be repeated; DomainFix: by default all on the list of --field.",
+)  # fmt: skip
+@_family
+@click.option(
+    "--pr", "pull", type=click.IntRange(1), metavar="N", help="This pull request alone, whatever filters say."
+)
+@click.option(
+    "--api-url", default="https://api.github.com", show_default=True, metavar="U",
+    help="The API; GitHub Enterprise: https://HOST/api/v3.",
+)  # fmt: skip
+@click.option(
+    "--repo-url", default="", metavar="TEMPLATE",
+    help="Take differences from this git history where its commits name the pull request (binary files, large ones).",
+)  # fmt: skip
+@_since
+@_until
+@_limit
+@_domain
+@_model
+@_model_url
+@json_option
+def from_github(
+    out: Path, force: bool, repos: tuple[str, ...], family: str, pull: int | None, api_url: str, repo_url: str,
+    since: datetime | None, until: datetime | None, limit: int | None, domain: str, model: str | None,
+    model_url: str | None, as_json: bool,
+) -> int:  # fmt: skip
+    """Candidates from GitHub's API: merged pull requests with their issues, comments and outside links.
+
+    The token is GITHUB_TOKEN's. Limits are waited out. A run that is killed goes on where it was when it is started
+    again with the same options (FILE.partial). Doc2Repo: the repositories as they are now.
+    """
+    from beyondswe.construction.collect.filters import Funnel
+    from beyondswe.construction.collect.from_github import Asked, collect
+    from beyondswe.construction.collect.github_api import GitHub
+    from beyondswe.construction.collect.journal import Journal
+    from beyondswe.construction.collect.repository import History, git_directory
+    from beyondswe.errors import UsageError
+
+    family_asked = _named(family, domain)
+    judge = _judge(model, model_url)
+    _free(out, force)
+    names = repos or _of_field(domain)
+    for name in names:
+        if name.count("/") != 1 or not all(name.split("/")):
+            raise UsageError(f"--repo {name}: not the name of a repository; write OWNER/NAME")
+    if not names:
+        raise UsageError("--repo OWNER/NAME is missing; only DomainFix has lists of its own (--field)")
+    if pull is not None and len(names) != 1:
+        raise UsageError("--pr is for one repository; name it with --repo")
+    asked = Asked(
+        repos=tuple(names), family=family_asked, api_url=api_url, pull=pull, since=_date(since), until=_date(until),
+        limit=limit, domain=domain, repo_url=repo_url,
+    )  # fmt: skip
+    funnel = Funnel()
+
+    def history(name: str) -> History | None:
+        return History(git_directory(repo_url, name, say)[0], name) if repo_url else None
+
+    with GitHub(api_url, on_wait=say) as api:
+        if not api.token:
+            say("no GITHUB_TOKEN: the API answers 60 requests an hour without one, and only by REST")
+        journal = Journal(out, asked.to_row(), force=force)
+        if journal.done:
+            say(f"going on: {len(journal.done)} were done before")
+        rows = collect(api, asked, funnel, journal, history=history, judge=judge)
+        return _write(out, rows, funnel, as_json, journal.finish)
+
+
+def _of_field(domain: str) -> tuple[str, ...]:
+    from beyondswe.construction.collect import lists
+
+    return lists.fields()[domain] if domain else ()
 
 
 def _named(family: str, domain: str) -> Any:
@@ -102,6 +195,14 @@ def _named(family: str, domain: str) -> Any:
     if domain and domain not in lists.fields():
         raise UsageError(f"--field {domain}: unknown field; there are: {', '.join(lists.fields())}")
     return found
+
+
+def _judge(model: str | None, url: str | None) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """What a row goes through: the model's judgement, or nothing where none is named."""
+    from beyondswe.construction.collect.judge import Judge
+
+    judge = Judge.configured(model, url)
+    return judge.judge if judge else lambda row: row
 
 
 def _free(out: Path, force: bool) -> None:

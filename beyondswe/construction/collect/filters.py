@@ -98,6 +98,24 @@ class Funnel:
                 reasons.append(f"{each.name}: {answer.why}")
         return reasons
 
+    def state(self) -> dict[str, Any]:
+        """All that is counted, to be kept; `add` takes it in again."""
+        return {
+            "came": self.came,
+            "stayed": self.stayed,
+            "counts": [vars(count) for count in self._counts.values()],
+        }
+
+    def add(self, state: dict[str, Any]) -> None:
+        """Count what another funnel counted."""
+        self.came += state["came"]
+        self.stayed += state["stayed"]
+        for other in state["counts"]:
+            count = self._counts.setdefault(other["name"], Count(other["name"]))
+            count.came += other["came"]
+            count.unknown += other["unknown"]
+            count.fell += other["fell"]
+
     def to_row(self) -> dict[str, Any]:
         return {
             "in": self.came,

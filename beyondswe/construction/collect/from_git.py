@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
-from typing import Any
 
 from beyondswe.construction.collect import filters, lists
-from beyondswe.construction.collect.candidates import Row, candidate_id, review
+from beyondswe.construction.collect.candidates import Row
 from beyondswe.construction.collect.changes import Landed, landed
 from beyondswe.construction.collect.filters import YES, Answer, Filter, Funnel
-from beyondswe.construction.collect.leaks import find_leaks
 from beyondswe.construction.collect.links import outside
 from beyondswe.construction.collect.names import Names, find_names
 from beyondswe.construction.collect.pulls import statement
 from beyondswe.construction.collect.repository import History, git_directory
+from beyondswe.construction.collect.rows import Found, issue_row
 from beyondswe.construction.collect.split import Split, TooMuch, split
+from beyondswe.construction.collect.text import added_requirements, words_of
 from beyondswe.errors import UsageError
 from beyondswe.instances.model import Family
 from beyondswe.sandbox.hostgit import GitError
 
 LEAST_PYTHON = 0.5  # share of Python in the code of a Python-dominant repository
-_METADATA = re.compile(
-    r"(^|/)(pyproject\.toml|setup\.(py|cfg)|Pipfile|tox\.ini|environment\.ya?ml|.*requirements.*\.(txt|in))$"
-)
 
 
 @dataclass(frozen=True)
@@ -187,8 +183,8 @@ def _filters(history: History, asked: Asked) -> _Checks:
                 "readable difference",
                 lambda each: YES if isinstance(each.parts, Split) else Answer(False, each.parts),
             ),
-            Filter("touches source", _touches_source),
-            Filter("touches tests", _touches_tests),
+            Filter("touches source", lambda each: each.split.asked_for_source()),
+            Filter("touches tests", lambda each: each.split.asked_for_tests()),
         ),
         wanted=(
             Filter("merged for good", _merged_for_good),
@@ -199,22 +195,6 @@ def _filters(history: History, asked: Asked) -> _Checks:
             family[asked.family],
         ),
     )
-
-
-def _touches_source(candidate: Candidate) -> Answer:
-    if candidate.split.source_paths:
-        return YES
-    if candidate.split.test_paths:
-        return Answer(False, "only tests are changed")
-    if candidate.split.left_out:
-        return Answer(False, "only submodules are changed")
-    return Answer(False, "nothing is changed")
-
-
-def _touches_tests(candidate: Candidate) -> Answer:
-    if candidate.split.touches_tests:
-        return YES
-    return Answer(False, "only test data is changed" if candidate.split.test_paths else "no test is changed")
 
 
 def _changes_python(candidate: Candidate) -> Answer:
@@ -245,84 +225,40 @@ def _in_time(candidate: Candidate) -> Answer:
     return YES
 
 
-def added_requirements(patch: str) -> str:
-    """Lines that a patch adds to packaging metadata and requirements files."""
-    lines, taken = [], False
-    for line in patch.splitlines():
-        if line.startswith("diff --git "):
-            taken = _METADATA.search(line.rpartition(" b/")[2]) is not None
-        elif taken and line.startswith("+") and not line.startswith("+++"):
-            lines.append(line[1:])
-    return "\n".join(lines)
-
-
 def to_row(candidate: Candidate, reasons: list[str]) -> Row:
     """The row of a candidate that stays."""
-    asked, each, parts, names = candidate.asked, candidate.landed, candidate.split, candidate.names
+    asked, each, parts = candidate.asked, candidate.landed, candidate.split
     assert each.base is not None
-    pull = asked.pull or each.pull
-    text = statement(each.title, each.body, each.pulls)
-    leaks = find_leaks(
-        text,
-        parts.patch,
+    found = Found(
         repo=asked.repo,
+        family=asked.family,
+        pull=asked.pull or each.pull,
         pulls=each.pulls,
+        title=each.title,
+        statement=statement(each.title, each.body, each.pulls),
+        base_commit=each.base.oid,
+        merge_commit=each.last.oid,
         commits=each.commits,
-        test_patch=parts.f2p_patch,
-        known_words=words(candidate.history, each.base.tree, parts),
-        aliases=names.aliases,
-    )
-    why = [
-        *reasons,
-        "problem statement: made of the commit's message, git does not know the pull request's text",
-    ]
-    why += [f"leak ({leak.kind}): {leak.found}" for leak in leaks]
-    why += [f"submodule: {path} changes too, which no patch brings" for path in parts.left_out]
-    why += ["binary: a patch brings binary files"] if parts.binary else []
-    row: dict[str, Any] = {
-        "instance_id": candidate_id(asked.repo, f"pr{pull}"),
-        "task": str(asked.family),
-        "repo": asked.repo,
-        "base_commit": each.base.oid,
-        "workdir": "/workspace",
-        "language": "python",
-        "problem_statement": text,
-        "patch": parts.patch,
-        "f2p_patch": parts.f2p_patch,
-        "distributions": list(names.distributions),
-        "aliases": list(names.aliases),
-        "docs_hosts": list(names.docs_hosts),
-        "modules": list(names.modules),
-        "index_date": each.last.committed.date().isoformat(),
-        "title": each.title,
-        "pr": pull,
-        "pulls": list(each.pulls),
-        "merge_commit": each.last.oid,
-        "dates": {
+        parts=parts,
+        names=candidate.names,
+        day=each.last.committed.date().isoformat(),
+        dates={
             "authored": each.last.authored.isoformat(),
             "committed": each.last.committed.isoformat(),
             "base": each.base.committed.isoformat(),
         },
-        "links": list(candidate.links),
-        "leaks": [leak.to_row() for leak in leaks],
-        "review": review(why),
-        "source": {"kind": "git", "url": candidate.url, "branch": candidate.history.branch, "how": each.how},
-    }
-    if asked.family is Family.DEPMIGRATE:
-        row["upgrades"] = [
-            {"package": found.package, "version": found.version, "where": found.where}
-            for found in candidate.upgrades
-        ]
-    if asked.family is Family.DOMAINFIX:
-        row["field"] = asked.domain or lists.field_of(asked.repo)
-    return row
+        links=candidate.links,
+        upgrades=candidate.upgrades if asked.family is Family.DEPMIGRATE else (),
+        domain=asked.domain,
+        source={"kind": "git", "url": candidate.url, "branch": candidate.history.branch, "how": each.how},
+        known_words=words(candidate.history, each.base.tree, parts),
+    )
+    why = "problem statement: made of the commit's message, git does not know the pull request's text"
+    return issue_row(found, [*reasons, why])
 
 
 def words(history: History, tree: str, parts: Split) -> set[str]:
     """The words of the files that a change touches as they were before, tests and documents included."""
     there = history.files(tree)
-    found: set[str] = set()
-    for path in (*parts.source_paths, *parts.test_paths):
-        if there.get(path, 1 << 30) < 1 << 20 and (text := history.read(tree, path)):
-            found.update(re.findall(r"[A-Za-z_]\w*", text))
-    return found
+    small = [path for path in (*parts.source_paths, *parts.test_paths) if there.get(path, 1 << 30) < 1 << 20]
+    return words_of(text for path in small if (text := history.read(tree, path)) is not None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 _NUMBER = r"(?:#|!|(?:gh|GH)-)(\d{1,7})"
 _IN_BRACKETS = re.compile(rf"\(\s*(?:PR\s*|pull request\s*)?{_NUMBER}\s*\)")
@@ -47,7 +47,10 @@ def named(message: str, *, is_merge: bool) -> Named | None:
     for read in _merges if is_merge else ():
         if found := read(subject, rest):
             return found
-    return _squash(subject, rest) or _mention(subject, rest, "merge" if is_merge else "mention")
+    found = _squash(subject, rest)
+    if found is not None and is_merge:
+        return replace(found, how="merge")
+    return found or _mention(subject, rest, "merge" if is_merge else "mention")
 
 
 def statement(title: str, body: str, pulls: tuple[int, ...]) -> str:
@@ -126,7 +129,7 @@ def _squash(subject: str, body: str) -> Named | None:
 
 
 def _mention(subject: str, body: str, how: str) -> Named | None:
-    numbers = tuple(dict.fromkeys(int(number) for number in re.findall(rf"(?<![\w/]){_NUMBER}\b", subject)))
+    numbers = tuple(dict.fromkeys(int(number) for number in re.findall(rf"(?<![\w/&]){_NUMBER}\b", subject)))
     if not numbers:
         return None
     if how == "merge":

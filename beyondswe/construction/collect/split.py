@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from beyondswe.construction.collect.filters import YES, Answer
 from beyondswe.sandbox.importing import TooLarge
 from beyondswe.sandbox.trees import Changed, Trees
 from beyondswe.scoring.protected import in_test_folder, is_loaded_by_pytest, is_test_file
@@ -44,6 +45,20 @@ class Split:
         """Whether there is a test among what changed, not only its data."""
         return any(path.endswith(".py") for path in self.test_paths)
 
+    def asked_for_source(self) -> Answer:
+        """Whether there is a reference change."""
+        if self.source_paths:
+            return YES
+        if self.test_paths:
+            return Answer(False, "only tests are changed")
+        return Answer(False, "only submodules are changed" if self.left_out else "nothing is changed")
+
+    def asked_for_tests(self) -> Answer:
+        """Whether there are hidden tests."""
+        if self.touches_tests:
+            return YES
+        return Answer(False, "only test data is changed" if self.test_paths else "no test is changed")
+
 
 def is_test(path: str) -> bool:
     """Whether a path of a repository belongs to its tests."""
@@ -76,6 +91,55 @@ def split(git_dir: Path, before: str, after: str) -> Split:
         left_out=tuple(os.fsdecode(change.path) for change in links),
         binary="\nGIT binary patch\n" in patch + hidden,
     )
+
+
+def part(difference: str) -> Split:
+    """Part a difference that is there as text already, such as a forge gives it. `TooMuch` if it has binary files
+    without their bytes, which no patch can bring.
+    """
+    source: list[str] = []
+    tests: list[str] = []
+    source_paths: list[str] = []
+    test_paths: list[str] = []
+    left_out: list[str] = []
+    for section in re.split(r"^(?=diff --git )", difference, flags=re.MULTILINE):
+        if not section.startswith("diff --git "):
+            continue
+        head = section.partition("\n@@ ")[0]
+        path = _path(head)
+        if re.search(
+            rf"^(?:index \S+|(?:new|deleted) file mode|(?:old|new) mode) ?{_GITLINK}$", head, re.MULTILINE
+        ):
+            left_out.append(path)
+            continue
+        if re.search(r"^Binary files .* differ$", head, re.MULTILINE):
+            raise TooMuch(
+                f"its difference has a binary file without its bytes ({path}); git has them: --repo-url"
+            )
+        (tests if is_test(path) else source).append(section)
+        (test_paths if is_test(path) else source_paths).append(path)
+    patch, hidden = "".join(source), "".join(tests)
+    if len(difference) > MAX_PATCH:
+        raise TooMuch(f"its difference is larger than {MAX_PATCH >> 20} MiB")
+    binary = "\nGIT binary patch\n" in difference
+    return Split(patch, hidden, tuple(source_paths), tuple(test_paths), tuple(left_out), binary)
+
+
+def _path(head: str) -> str:
+    """The path that one file's part of a difference is about: after the change, or before it where it is deleted."""
+    for pattern in (r"^\+\+\+ (?!/dev/null)(.*)$", r"^rename to (.*)$", r"^--- (?!/dev/null)(.*)$"):
+        if match := re.search(pattern, head, re.MULTILINE):
+            return _unquoted(match[1].rstrip("\t"), strip=not pattern.startswith("^rename"))
+    match = re.match(r"diff --git (\"?)a/(.*?)\1 (\"?)b/(.*?)\3$", head.partition("\n")[0])
+    return _unquoted(match[4], strip=False) if match else ""
+
+
+def _unquoted(name: str, *, strip: bool) -> str:
+    if name.startswith('"') and name.endswith('"'):
+        name = name[1:-1].encode("latin-1", "backslashreplace").decode("unicode_escape").encode("latin-1").decode(
+            "utf-8", "replace"
+        )  # fmt: skip
+    return name[2:] if strip and name[:2] in ("a/", "b/") else name
 
 
 def _is_link(change: Changed) -> bool:

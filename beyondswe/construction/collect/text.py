@@ -1,0 +1,26 @@
+"""Small readings of patches and files that several ways of collecting share."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+_METADATA = re.compile(
+    r"(^|/)(pyproject\.toml|setup\.(py|cfg)|Pipfile|tox\.ini|environment\.ya?ml|.*requirements.*\.(txt|in))$"
+)
+
+
+def added_requirements(patch: str) -> str:
+    """Lines that a patch adds to packaging metadata and requirements files."""
+    lines, taken = [], False
+    for line in patch.splitlines():
+        if line.startswith("diff --git "):
+            taken = _METADATA.search(line.rpartition(" b/")[2]) is not None
+        elif taken and line.startswith("+") and not line.startswith("+++"):
+            lines.append(line[1:])
+    return "\n".join(lines)
+
+
+def words_of(texts: Iterable[str]) -> set[str]:
+    """The words of some texts, as names in code are spelled."""
+    return {word for text in texts for word in re.findall(r"[A-Za-z_]\w*", text)}
