@@ -16,6 +16,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "beyondswe.cli.collect",
         "Find candidates in git histories, on forges and package indexes; review them.",
     ),
+    "build": ("beyondswe.cli.build", "Build environments for candidates: a Dockerfile and an image each."),
     "verify": (
         "beyondswe.cli.verify",
         "Find by running which tests fail before and pass after the reference change.",
@@ -23,6 +24,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "dataset": ("beyondswe.cli.dataset", "List, show, count, check and prefetch datasets."),
     "report": ("beyondswe.cli.report", "Show the results of runs."),
     "runs": ("beyondswe.cli.runs", "List and remove runs."),
+    "blocklist": (
+        "beyondswe.cli.blocklist",
+        "Decide whether addresses and commands are of a target repository.",
+    ),
     "agents": ("beyondswe.cli.agents", "List the agents."),
     "engine": ("beyondswe.cli.engine", "Look at, set up and clean the container engine."),
 }

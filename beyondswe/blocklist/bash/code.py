@@ -1,4 +1,4 @@
-"""Short programs given to an interpreter: which texts they hold, which commands they run, whether they use the network."""
+"""Programs given to an interpreter: their texts, the commands they run, whether they use the network."""
 
 from __future__ import annotations
 
@@ -10,19 +10,26 @@ import re
 from dataclasses import dataclass, field
 
 from beyondswe.blocklist.bash.words import UNKNOWN
+from beyondswe.blocklist.hosts import words
 
 _PYTHON_NETWORK = re.compile(
-    r"\b(?:urllib\d?|urlopen|urlretrieve|requests|httpx|aiohttp|http\.client|HTTPS?Connection|socket|ssl|dulwich|pygit2|git\.Repo|"
-    r"gitpython|from git import|import git\b|github3?|pycurl|ftplib|paramiko|selenium|playwright|webbrowser|websockets?|"
-    r"open_connection|tornado|treq|mechanize|wget|datasets|huggingface_hub|load_dataset|snapshot_download|curl_cffi|niquests)\b"
+    r"\b(?:urllib\d?|urlopen|urlretrieve|requests|httpx|aiohttp|http\.client|HTTPS?Connection|socket|ssl|dulwich|pygit2|"
+    r"git\.Repo|gitpython|from git import|import git\b|github3?|pycurl"
+    r"|ftplib|paramiko|selenium|playwright|webbrowser|websockets?|"
+    r"open_connection|tornado|treq|mechanize|wget|datasets|huggingface_hub|load_dataset|snapshot_download|"
+    r"curl_cffi|niquests)\b"
 )
 _OTHER_NETWORK = re.compile(
     r"fetch|https?\b|request|axios|\bnet\b|\btls\b|Net::|LWP|Mojo|open-uri|URI|curl|file_get_contents|fopen|Socket|"
     r"XMLHttp|got\(|wget|download\.file|readLines|url\(|TCP|octokit|simple-git|nodegit|rugged",
     re.I,
 )
-_PYTHON_RUNS = frozenset(
-    ["system", "popen", "run", "call", "check_call", "check_output", "Popen", "getoutput", "getstatusoutput", "spawn", "execv", "execvp", "execl", "execlp", "execve", "execlpe", "execvpe", "spawnl", "spawnlp", "spawnv", "spawnvp", "posix_spawn", "posix_spawnp", "create_subprocess_shell", "create_subprocess_exec"]
+_PYTHON_RUNS = words(
+    """
+    system popen run call check_call check_output Popen getoutput getstatusoutput spawn execv execvp execl
+    execlp execve execlpe execvpe spawnl spawnlp spawnv spawnvp posix_spawn posix_spawnp
+    create_subprocess_shell create_subprocess_exec
+    """
 )
 _OTHER_RUNS = re.compile(
     r"\b(?:system|exec|execSync|execFile|execFileSync|spawn|spawnSync|popen|shell_exec|passthru|proc_open|os\.execute|"

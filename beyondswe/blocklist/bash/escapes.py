@@ -1,4 +1,4 @@
-"""What leads out of the sandbox or to what is hidden in it: engines, disks, credentials, git's objects, hidden tests."""
+"""What leads out of the sandbox or to what is hidden: engines, disks, credentials, git's objects, tests."""
 
 from __future__ import annotations
 
@@ -6,18 +6,22 @@ import re
 
 from beyondswe.blocklist.bash.context import Context, refuse
 from beyondswe.blocklist.bash.shell import Call
+from beyondswe.blocklist.hosts import words
 
-ENGINES = frozenset(
-    ["docker", "docker-compose", "podman", "podman-compose", "nerdctl", "ctr", "crictl", "buildah", "skopeo", "kubectl", "lxc", "machinectl", "runc", "crun", "nsenter", "capsh", "insmod", "modprobe", "kexec", "debugfs"]
+ENGINES = words(
+    """
+    docker docker-compose podman podman-compose nerdctl ctr crictl buildah skopeo kubectl lxc machinectl runc
+    crun nsenter capsh insmod modprobe kexec debugfs
+    """
 )
-READERS = frozenset(
-    (
-        "cat", "less", "more", "most", "head", "tail", "strings", "xxd", "od", "hexdump", "hd", "cp", "tar", "zip", "rsync", "dd", "zcat", "gzip",
-        "gunzip", "pigz", "unpigz", "zlib-flate", "qpdf", "openssl", "base64", "sed", "awk", "perl", "mv", "ln", "cmp", "diff", "tac", "nl", "rev",
-        "bat", "view", "vim", "vi", "nano", "ed", "cut", "sort", "uniq", "grep", "egrep", "fgrep", "rg", "zgrep", "bsdtar", "cpio", "install", "tee",
-        "source", ".", "jq", "python", "python3", "ruby", "node", "dump", "split", "wc", "sha1sum", "md5sum", "file", "scp", "curl", "git",
-    )
-)  # fmt: skip
+READERS = words(
+    """
+    cat less more most head tail strings xxd od hexdump hd cp tar zip rsync dd zcat gzip gunzip pigz unpigz
+    zlib-flate qpdf openssl base64 sed awk perl mv ln cmp diff tac nl rev bat view vim vi nano ed cut sort
+    uniq grep egrep fgrep rg zgrep bsdtar cpio install tee source . jq python python3 ruby node dump split wc
+    sha1sum md5sum file scp curl git
+    """
+)
 _OBJECTS = re.compile(r"(?:^|/|=)\.git/(?:objects(?:/|$)|logs(?:/|$)|lost-found)")
 _REF_FILES = re.compile(
     r"(?:^|/|=)\.git/(?:packed-refs|FETCH_HEAD|ORIG_HEAD|info/refs|refs/(?:remotes|tags|pull|notes|stash|replace|original)(?:/|$))"
@@ -31,17 +35,21 @@ _CREDENTIALS = re.compile(
     r"var/run/secrets/\S*)$"
 )
 _HIDDEN = re.compile(
-    r"(?<![a-z0-9])f2p(?![a-z0-9])|fail[-_ ]?to[-_ ]?pass|pass[-_ ]?to[-_ ]?pass|hidden[-_]?tests?|gold[-_]?patch|fix[-_]patch",
+    r"(?<![a-z0-9])f2p(?![a-z0-9])|fail[-_ ]?to[-_ ]?pass|pass[-_ ]?to[-_ ]?pass|"
+    r"hidden[-_]?tests?|gold[-_]?patch|fix[-_]patch",
     re.I,
 )
-_SEEKERS = frozenset(
-    ["find", "fd", "fdfind", "locate", "mlocate", "plocate", "ls", "tree", "cat", "head", "tail", "less", "more", "cp", "strings", "glob"]
+_SEEKERS = words(
+    """
+    find fd fdfind locate mlocate plocate ls tree cat head tail less more cp strings glob
+    """
 )
 _DEVICES = re.compile(
     r"^(?:\w+=)?/dev/(?:sd[a-z]|vd[a-z]|xvd[a-z]|nvme|hd[a-z]|dm-|mapper/|md\d|mmcblk|kmsg|mem$|kmem|disk/|loop|nbd|root|fuse|kvm)"
 )
 _PROC = re.compile(
-    r"/proc/(?:\d+|\*)/(?:root|environ|cwd|mem|fd|maps)(?:/|$)|/proc/(?:sysrq-trigger|kcore|kmem)|/sys/(?:fs/cgroup/.*release_agent|kernel/)"
+    r"/proc/(?:\d+|\*)/(?:root|environ|cwd|mem|fd|maps)(?:/|$)|"
+    r"/proc/(?:sysrq-trigger|kcore|kmem)|/sys/(?:fs/cgroup/.*release_agent|kernel/)"
 )
 _SOCKETS = re.compile(r"(?:docker|podman|containerd|crio)[\w./-]*\.sock")
 

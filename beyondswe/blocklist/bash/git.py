@@ -7,6 +7,7 @@ import re
 from beyondswe.blocklist.bash.context import Context, refuse
 from beyondswe.blocklist.bash.shell import Call, Shell
 from beyondswe.blocklist.bash.words import UNKNOWN
+from beyondswe.blocklist.hosts import words
 
 _VALUE_OPTIONS = (
     "-C",
@@ -20,35 +21,57 @@ _VALUE_OPTIONS = (
 )
 NETWORK = frozenset(
     (
-        "fetch", "pull", "ls-remote", "fetch-pack", "http-fetch", "remote-http", "remote-https", "remote-ftp",
-        "remote-ftps", "remote-ext", "remote-fd", "cvsimport", "p4",
+        "fetch",
+        "pull",
+        "ls-remote",
+        "fetch-pack",
+        "http-fetch",
+        "remote-http",
+        "remote-https",
+        "remote-ftp",
+        "remote-ftps",
+        "remote-ext",
+        "remote-fd",
+        "cvsimport",
+        "p4",
     )
-)  # fmt: skip
+)
 """Subcommands that ask another repository."""
 OBJECTS = frozenset(
     (
-        "fsck", "fsck-objects", "cat-file", "verify-pack", "show-index", "unpack-objects", "index-pack", "unpack-file",
-        "lost-found", "reflog", "pack-redundant", "multi-pack-index", "fast-export",
+        "fsck",
+        "fsck-objects",
+        "cat-file",
+        "verify-pack",
+        "show-index",
+        "unpack-objects",
+        "index-pack",
+        "unpack-file",
+        "lost-found",
+        "reflog",
+        "pack-redundant",
+        "multi-pack-index",
+        "fast-export",
     )
-)  # fmt: skip
+)
 """Subcommands that reach objects which no commit of the agent's leads to."""
 _REFS = frozenset(("for-each-ref", "show-ref", "ls-refs", "pack-refs", "refs"))
-_REVISIONS = frozenset(
-    (
-        "log", "show", "diff", "checkout", "switch", "restore", "reset", "merge", "rebase", "cherry-pick", "revert", "archive",
-        "grep", "blame", "annotate", "rev-list", "rev-parse", "ls-tree", "format-patch", "worktree", "branch", "describe",
-        "difftool", "range-diff", "show-branch", "read-tree", "merge-base", "merge-tree", "bisect", "diff-tree", "diff-index",
-        "whatchanged", "shortlog", "cherry", "name-rev", "bundle", "pack-objects", "filter-branch", "notes", "stash",
-        "checkout-index", "update-ref", "replace", "tag", "send-email", "request-pull", "merge-file", "last-modified", "reflog",
-    )
-)  # fmt: skip
+_REVISIONS = words(
+    """
+    log show diff checkout switch restore reset merge rebase cherry-pick revert archive grep blame annotate
+    rev-list rev-parse ls-tree format-patch worktree branch describe difftool range-diff show-branch read-tree
+    merge-base merge-tree bisect diff-tree diff-index whatchanged shortlog cherry name-rev bundle pack-objects
+    filter-branch notes stash checkout-index update-ref replace tag send-email request-pull merge-file
+    last-modified reflog
+    """
+)
 """Subcommands whose arguments name commits."""
-_WALKS = frozenset(
-    (
-        "log", "show", "rev-list", "grep", "shortlog", "whatchanged", "blame", "diff", "rev-parse", "show-branch", "bundle",
-        "pack-objects", "name-rev", "format-patch", "filter-branch", "cherry-pick", "revert", "range-diff", "bisect",
-    )
-)  # fmt: skip
+_WALKS = words(
+    """
+    log show rev-list grep shortlog whatchanged blame diff rev-parse show-branch bundle pack-objects name-rev
+    format-patch filter-branch cherry-pick revert range-diff bisect
+    """
+)
 _EVERYTHING = re.compile(
     r"^--(?:all|al|branches|remotes|tags|glob|reflog|walk-reflogs|alternate-refs|batch-all-objects|bisect|indexed-objects)(?:=|$)"
 )
@@ -119,10 +142,8 @@ def is_local(text: str) -> bool:
     if re.match(r"^file:", text, re.I):
         return True
     return (
-        ("://" not in text
-        and not re.match(r"^(?:[\w.-]+@)?[\w.-]+:(?!/?/)|^[\w-]+(?:\.[\w-]+)+/", text))
-        or text.startswith(("/", "./", "../", "~", "."))
-    )
+        "://" not in text and not re.match(r"^(?:[\w.-]+@)?[\w.-]+:(?!/?/)|^[\w-]+(?:\.[\w-]+)+/", text)
+    ) or text.startswith(("/", "./", "../", "~", "."))
 
 
 def judge(call: Call, shell: Shell, context: Context) -> str | None:
@@ -183,17 +204,18 @@ def subcommand(command: str, arguments: list[str], call: Call, shell: Shell, con
     return UNKNOWN if command in ("rev-parse", "--exec-path") else None
 
 
-_CLONE_VALUES = frozenset(
-    (
-        "-b", "--branch", "-o", "--origin", "-u", "--upload-pack", "--depth", "--reference", "--reference-if-able", "-j", "--jobs",
-        "-c", "--config", "--template", "--separate-git-dir", "--filter", "--shallow-since", "--shallow-exclude",
-        "--server-option", "--bundle-uri", "--revision",
-    )
-)  # fmt: skip
+_CLONE_VALUES = words(
+    """
+    -b --branch -o --origin -u --upload-pack --depth --reference --reference-if-able -j --jobs -c --config
+    --template --separate-git-dir --filter --shallow-since --shallow-exclude --server-option --bundle-uri
+    --revision
+    """
+)
 
 
 def _positional(arguments: list[str], with_value: frozenset[str]) -> list[str]:
-    found, at = [], 0
+    found: list[str] = []
+    at = 0
     while at < len(arguments):
         one = arguments[at]
         if one == "--":
@@ -266,7 +288,9 @@ def _with_subcommands(
             refuse("git-network", whole)
         for one in plain[1:2]:
             address(one, shell, context)
-    elif (command == "archive" and any(re.match(r"--remo?t?e?(?:=|$)", one) for one in arguments)) or (command == "maintenance" and any("prefetch" in one for one in arguments)):
+    elif (command == "archive" and any(re.match(r"--remo?t?e?(?:=|$)", one) for one in arguments)) or (
+        command == "maintenance" and any("prefetch" in one for one in arguments)
+    ):
         refuse("git-network", whole)
     elif command == "bundle" and first in ("unbundle", "list-heads"):
         refuse("git-objects", whole)
@@ -277,7 +301,9 @@ def _with_subcommands(
 def _stash(first: str, plain: list[str], whole: str, shell: Shell) -> None:
     if first in ("", "push", "save", "create", "store") or first.startswith("-"):
         shell.marks["git.stashed"] = "yes"
-    elif (first in ("list", "show", "branch") and "git.stashed" not in shell.marks) or (first in ("apply", "pop") and len(plain) > 1 and "git.stashed" not in shell.marks):
+    elif (first in ("list", "show", "branch") and "git.stashed" not in shell.marks) or (
+        first in ("apply", "pop") and len(plain) > 1 and "git.stashed" not in shell.marks
+    ):
         refuse("git-stash", whole)
 
 
@@ -291,10 +317,11 @@ def _runs(command: str, arguments: list[str], shell: Shell) -> None:
         )
     for at, one in enumerate(arguments):
         name, equals, value = one.partition("=")
-        if (
-            (command == "rebase"
-            and name in ("-x", "--exec"))
-            or name in ("--tree-filter", "--index-filter", "--msg-filter", "--extcmd")
+        if (command == "rebase" and name in ("-x", "--exec")) or name in (
+            "--tree-filter",
+            "--index-filter",
+            "--msg-filter",
+            "--extcmd",
         ):
             shell.run(value if equals else "".join(arguments[at + 1 : at + 2]))
 
@@ -343,8 +370,27 @@ def _named_commits(command: str, arguments: list[str]) -> list[str]:
     """Arguments that may be commits, values of options that take one included, patterns and messages left out."""
     found: list[str] = []
     skip = {
-        "log": ("-n", "-S", "-G", "--grep", "--author", "--committer", "--since", "--until", "--after", "--before", "--format", "-L",
-                "--skip", "--max-count", "--date", "--diff-filter", "-O", "--pretty", "--max-depth"),
+        "log": (
+            "-n",
+            "-S",
+            "-G",
+            "--grep",
+            "--author",
+            "--committer",
+            "--since",
+            "--until",
+            "--after",
+            "--before",
+            "--format",
+            "-L",
+            "--skip",
+            "--max-count",
+            "--date",
+            "--diff-filter",
+            "-O",
+            "--pretty",
+            "--max-depth",
+        ),
         "grep": ("-e", "-f", "-A", "-B", "-C", "-m", "--max-depth", "--threads", "-O"),
         "checkout": ("-b", "-B", "--orphan"),
         "switch": ("-c", "-C", "--create", "--orphan"),
@@ -355,7 +401,7 @@ def _named_commits(command: str, arguments: list[str]) -> list[str]:
         "archive": ("-o", "--output", "--prefix", "--format", "--add-file"),
         "format-patch": ("-o", "--output-directory", "--subject-prefix", "-v"),
         "blame": ("-L", "-S", "--date", "--since"),
-    }.get(command, ("-n", "-S", "-G", "-m", "-L", "--grep", "-O", "--format"))  # fmt: skip
+    }.get(command, ("-n", "-S", "-G", "-m", "-L", "--grep", "-O", "--format"))
     at = 0
     while at < len(arguments):
         one = arguments[at]

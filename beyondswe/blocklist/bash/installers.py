@@ -6,22 +6,23 @@ import re
 
 from beyondswe.blocklist.bash.context import Context, refuse
 from beyondswe.blocklist.bash.shell import Call, Shell
+from beyondswe.blocklist.hosts import words
 from beyondswe.blocklist.names import bare, canonical
 
-_VALUES = frozenset(
-    (
-        "-r", "-c", "-t", "-d", "-i", "-f", "-w", "-b", "-p", "-n", "-G", "-C", "-m", "--requirement", "--requirements", "--constraint",
-        "--constraints", "--override", "--target", "--dest", "--destination-directory", "--index-url", "--extra-index-url", "--index",
-        "--default-index", "--find-links", "--wheel-dir", "--src", "--root", "--prefix", "--platform", "--python-version",
-        "--implementation", "--abi", "--no-binary", "--only-binary", "--progress-bar", "--log", "--proxy", "--retries", "--timeout",
-        "--exists-action", "--trusted-host", "--cert", "--client-cert", "--cache-dir", "--python", "--config-settings",
-        "--global-option", "--install-option", "--report", "--upgrade-strategy", "--use-feature", "--use-deprecated",
-        "--root-user-action", "--group", "--format", "--uploaded-prior-to", "--exclude-newer", "--extra", "--directory", "--project",
-        "--name", "--channel", "--file", "--source", "--dev-group", "--bin-dir", "--no-build-isolation-package", "--color", "--env-file",
-        "--python-platform", "--link-mode", "--index-strategy", "--keyring-provider", "--resolution", "--prerelease", "--branch", "--tag",
-        "--rev", "--optional", "--script", "--marker", "--package", "--suffix", "--fetch", "--category",
-    )
-)  # fmt: skip
+_VALUES = words(
+    """
+    -r -c -t -d -i -f -w -b -p -n -G -C -m --requirement --requirements --constraint --constraints --override
+    --target --dest --destination-directory --index-url --extra-index-url --index --default-index --find-links
+    --wheel-dir --src --root --prefix --platform --python-version --implementation --abi --no-binary
+    --only-binary --progress-bar --log --proxy --retries --timeout --exists-action --trusted-host --cert
+    --client-cert --cache-dir --python --config-settings --global-option --install-option --report
+    --upgrade-strategy --use-feature --use-deprecated --root-user-action --group --format --uploaded-prior-to
+    --exclude-newer --extra --directory --project --name --channel --file --source --dev-group --bin-dir
+    --no-build-isolation-package --color --env-file --python-platform --link-mode --index-strategy
+    --keyring-provider --resolution --prerelease --branch --tag --rev --optional --script --marker --package
+    --suffix --fetch --category
+    """
+)
 _PACKAGE_VALUES = (
     "--with",
     "--from",
@@ -88,7 +89,17 @@ _SYSTEM: dict[str, tuple[str, ...]] = {
     "snap": ("install", "download"),
     "spack": ("install", "fetch", "stage"),
 }
-_NODE = {"npm": ("install", "i", "add", "ci", "exec", "x", "view", "pack"), "pnpm": ("add", "install", "i", "dlx"), "yarn": ("add", "dlx"), "bun": ("add", "install", "i"), "npx": (), "bunx": (), "degit": (), "tiged": (), "giget": ()}  # fmt: skip
+_NODE = {
+    "npm": ("install", "i", "add", "ci", "exec", "x", "view", "pack"),
+    "pnpm": ("add", "install", "i", "dlx"),
+    "yarn": ("add", "dlx"),
+    "bun": ("add", "install", "i"),
+    "npx": (),
+    "bunx": (),
+    "degit": (),
+    "tiged": (),
+    "giget": (),
+}
 
 
 def installer(name: str) -> str:
@@ -163,17 +174,14 @@ def _asked(kind: str, command: str, rest: list[str], call: Call, shell: Shell, c
     others = False
     for one in requirements:
         others = _requirement(kind, one, whole, context) or others
-    fresh = any(
-        re.match(r"(?:-t.*|--target|--prefix|--root)(?:=|$)", one) and not one.startswith("-tr")
-        for one in rest
-    )
+    fresh = any(re.match(r"(?:-t.*|--target|--prefix|--root)(?:=|$)", one) for one in rest)
     fresh = fresh or (kind == "pip" and command in ("download", "wheel"))
     without = any(one in ("--no-deps", "--no-dependencies") for one in rest)
-    if kind == "pip" and command in ("install", "download", "wheel") and fresh and not without and others:
-        if context.policy.dependents:
-            refuse(
-                "package-dependents", f"{whole} (brings dependencies beside the environment; say --no-deps)"
-            )
+    brings = (
+        kind == "pip" and command in ("install", "download", "wheel") and fresh and not without and others
+    )
+    if brings and context.policy.dependents:
+        refuse("package-dependents", f"{whole} (brings dependencies beside the environment; say --no-deps)")
 
 
 def _lines(path: str, call: Call, shell: Shell, context: Context) -> list[str]:

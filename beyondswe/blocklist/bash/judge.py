@@ -8,13 +8,15 @@ import re
 from beyondswe.blocklist.bash import code, escapes, git, installers, web
 from beyondswe.blocklist.bash.context import Context, Refused, refuse
 from beyondswe.blocklist.bash.shell import Call, Shell, expand_all, simulated
+from beyondswe.blocklist.hosts import words
 from beyondswe.blocklist.names import names_of
 from beyondswe.blocklist.types import ALLOWED, DEFAULT, Decision, Policy, Target
 
 _SHELLS = frozenset(("sh", "bash", "dash", "zsh", "ksh", "ash", "rbash", "mksh", "fish", "yash", "busybox"))
 _PYTHON = re.compile(r"^(?:python|pypy|ipython)[\d.]*$")
 _OTHERS = re.compile(
-    r"^(?:node|nodejs|deno|bun|perl|ruby|php|lua(?:jit)?|Rscript|R|julia|tclsh|osascript|pwsh|guile|ghc|runghc|raku|groovy)[\d.]*$"
+    r"^(?:node|nodejs|deno|bun|perl|ruby|php|lua(?:jit)?|Rscript|R|julia|tclsh|"
+    r"osascript|pwsh|guile|ghc|runghc|raku|groovy)[\d.]*$"
 )
 _CODE_OPTIONS = re.compile(r"^-(?:[a-zA-Z]*[eEcrlp]|-eval|-execute|-print)$")
 _WRAPPERS: dict[str, tuple[str, ...]] = {
@@ -74,20 +76,27 @@ _WRAPPERS: dict[str, tuple[str, ...]] = {
 }
 _FIRST_PLAIN = {"timeout": 1, "taskset": 1, "chrt": 1, "gosu": 1, "flock": 1, "setarch": 1}
 """How many words stand before the wrapped command."""
-_RUNNERS = {("poetry", "run"), ("pipenv", "run"), ("pdm", "run"), ("hatch", "run"), ("rye", "run"), ("conda", "run"), ("mamba", "run"),
-            ("micromamba", "run"), ("uv", "run"), ("pixi", "run"), ("nix", "run"), ("coverage", "run"), ("bundle", "exec"), ("npm", "exec")}  # fmt: skip
-_LOCAL = frozenset(
-    (
-        "echo", "printf", "grep", "egrep", "fgrep", "rg", "ag", "ack", "zgrep", "sed", "cat", "tac", "less", "more", "head", "tail", "tee", "ls", "test",
-        "[", "[[", "true", "false", ":", "sort", "uniq", "cut", "tr", "wc", "diff", "cmp", "comm", "cp", "mv", "rm", "mkdir", "rmdir", "touch", "chmod", "chown",
-        "ln", "find", "fd", "fdfind", "stat", "file", "basename", "dirname", "realpath", "readlink", "make", "pytest", "py.test", "tox", "nox", "jq", "yq", "ed",
-        "patch", "column", "fold", "fmt", "nl", "rev", "paste", "join", "expand", "base64", "xxd", "od", "hexdump", "strings", "export", "unset", "set", "read",
-        "cd", "pushd", "popd", "pwd", "type", "which", "whereis", "hash", "alias", "trap", "sleep", "wait", "date", "env", "kill", "ps", "declare", "local",
-        "sphinx-build", "towncrier", "ruff", "black", "flake8", "mypy", "isort", "pre-commit", "awk", "gawk", "mawk", "tree", "du", "df", "seq", "yes", "expr",
-        "md5sum", "sha1sum", "sha256sum", "tar", "unzip", "zip", "gzip", "gunzip", "xargs", "vim", "vi", "nano", "emacs", "code", "man", "help", "history",
-        "cargo-fmt", "pandoc", "markdown", "rst2html", "codespell", "linkchecker-dry", "wrapt", "return", "exit", "break", "continue", "shift", "let", "git",
+_RUNNERS = frozenset(
+    tuple(one.split(":"))
+    for one in words(
+        """
+        bundle:exec conda:run coverage:run hatch:run mamba:run micromamba:run nix:run
+        npm:exec pdm:run pipenv:run pixi:run poetry:run rye:run uv:run
+        """
     )
-)  # fmt: skip
+)
+_LOCAL = words(
+    """
+    echo printf grep egrep fgrep rg ag ack zgrep sed cat tac less more head tail tee ls test [ [[ true false :
+    sort uniq cut tr wc diff cmp comm cp mv rm mkdir rmdir touch chmod chown ln find fd fdfind stat file
+    basename dirname realpath readlink make pytest py.test tox nox jq yq ed patch column fold fmt nl rev paste
+    join expand base64 xxd od hexdump strings export unset set read cd pushd popd pwd type which whereis hash
+    alias trap sleep wait date env kill ps declare local sphinx-build towncrier ruff black flake8 mypy isort
+    pre-commit awk gawk mawk tree du df seq yes expr md5sum sha1sum sha256sum tar unzip zip gzip gunzip xargs
+    vim vi nano emacs code man help history cargo-fmt pandoc markdown rst2html codespell linkchecker-dry wrapt
+    return exit break continue shift let git
+    """
+)
 """Programs that only work on texts and files of the sandbox: addresses among their words are texts."""
 
 
@@ -395,8 +404,8 @@ class _Judge:
                 shell.run(command)
             else:
                 shell.execute(Call(tuple(command)))
-        for module, words in program.modules:
-            shell.execute(Call((module, *words)))
+        for module, rest in program.modules:
+            shell.execute(Call((module, *rest)))
         escapes.strings(program.texts, context)
         if program.network:
             context.strings(program.texts)

@@ -19,7 +19,20 @@ _MOST_CALLS = 4000
 _MOST_TURNS = 32
 _NESTED_COMMANDS = frozenset(("command_substitution", "process_substitution"))
 _SEQUENCES = frozenset(
-    ["program", "list", "compound_statement", "subshell", "do_group", "if_statement", "elif_clause", "else_clause", "negated_command", "case_statement", "case_item", "ERROR"]
+    [
+        "program",
+        "list",
+        "compound_statement",
+        "subshell",
+        "do_group",
+        "if_statement",
+        "elif_clause",
+        "else_clause",
+        "negated_command",
+        "case_statement",
+        "case_item",
+        "ERROR",
+    ]
 )
 
 

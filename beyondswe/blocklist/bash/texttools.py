@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from collections.abc import Iterator
+from functools import partial
 
 from beyondswe.blocklist.bash.words import UNKNOWN, unescape
 
@@ -12,8 +14,7 @@ _FORMAT = re.compile(r"%%|%[-+ #0]*\d*(?:\.\d+)?([sbdiqcxXo])")
 
 
 def echo(arguments: list[str]) -> str:
-    escapes = newline = True
-    escapes = False
+    escapes, newline = False, True
     while arguments and re.fullmatch(r"-[neE]+", arguments[0]):
         newline = newline and "n" not in arguments[0]
         escapes = "e" in arguments[0]
@@ -31,25 +32,24 @@ def printf(arguments: list[str]) -> str | None:
     form, rest = unescape(arguments[0]), arguments[1:]
     printed = ""
     for _ in range(64):
-        taken = 0
-
-        def fill(found: re.Match[str]) -> str:
-            nonlocal taken
-            if found[0] == "%%":
-                return "%"
-            value = rest[taken] if taken < len(rest) else ""
-            taken += 1
-            if found[1] == "b":
-                return unescape(value)
-            if found[1] in "xXo" and value.isdigit():
-                return format(int(value), found[1])
-            return value[:1] if found[1] == "c" else value
-
-        printed += _FORMAT.sub(fill, form)
-        rest = rest[taken:]
-        if not rest or not taken:
+        values = iter(rest)
+        printed += _FORMAT.sub(partial(_filled, values), form)
+        left = list(values)
+        if not left or len(left) == len(rest):
             break
+        rest = left
     return printed
+
+
+def _filled(values: Iterator[str], found: re.Match[str]) -> str:
+    if found[0] == "%%":
+        return "%"
+    value = next(values, "")
+    if found[1] == "b":
+        return unescape(value)
+    if found[1] in "xXo" and value.isdigit():
+        return format(int(value), found[1])
+    return value[:1] if found[1] == "c" else value
 
 
 def filtered(name: str, arguments: list[str], text: str) -> str | None:

@@ -9,15 +9,16 @@ from beyondswe.blocklist.address import NotAnAddress, parse
 from beyondswe.blocklist.bash.context import Context, refuse
 from beyondswe.blocklist.bash.shell import Call, Shell
 from beyondswe.blocklist.bash.words import UNKNOWN, braces
+from beyondswe.blocklist.hosts import words
 
-CLIENTS = frozenset(
-    (
-        "curl", "wget", "wget2", "aria2c", "axel", "http", "https", "httpie", "xh", "xhs", "curlie", "lynx", "w3m", "links", "links2",
-        "elinks", "browsh", "lwp-request", "lwp-download", "GET", "HEAD", "fetch", "ftp", "lftp", "ncftpget", "hurl", "httpx", "trafilatura",
-        "youtube-dl", "yt-dlp", "chromium", "chromium-browser", "google-chrome", "firefox", "monolith", "httrack", "saldl", "puf", "snarf",
-        "zsync", "websocat", "wscat", "grpcurl", "shot-scraper", "htmlq", "gallery-dl", "xidel", "rclone",
-    )
-)  # fmt: skip
+CLIENTS = words(
+    """
+    curl wget wget2 aria2c axel http https httpie xh xhs curlie lynx w3m links links2 elinks browsh
+    lwp-request lwp-download GET HEAD fetch ftp lftp ncftpget hurl httpx trafilatura youtube-dl yt-dlp
+    chromium chromium-browser google-chrome firefox monolith httrack saldl puf snarf zsync websocat wscat
+    grpcurl shot-scraper htmlq gallery-dl xidel rclone
+    """
+)
 SOCKETS = frozenset(
     (
         "nc",
@@ -32,26 +33,44 @@ SOCKETS = frozenset(
         "busybox-nc",
     )
 )
-LOOKUPS = frozenset(("dig", "nslookup", "host", "drill", "kdig", "delv", "resolvectl", "systemd-resolve", "adnshost", "dnsget", "q", "doggo", "dog", "avahi-resolve"))  # fmt: skip
+LOOKUPS = words(
+    """
+    dig nslookup host drill kdig delv resolvectl systemd-resolve adnshost dnsget q doggo dog avahi-resolve
+    """
+)
 FORGES = frozenset(("gh", "hub", "glab", "tea", "lab", "bb", "forgejo", "berg"))
 REMOTE = frozenset(("ssh", "scp", "sftp", "rsync", "mosh", "autossh"))
-_CURL_VALUES = frozenset(
-    (
-        "-A", "-b", "-c", "-C", "-D", "-E", "-e", "-m", "-o", "-P", "-Q", "-r", "-t", "-T", "-u", "-U", "-w", "-X", "-Y", "-y", "-z",
-        "--user-agent", "--cookie", "--cookie-jar", "--dump-header", "--cert", "--referer", "--max-time", "--output", "--ftp-port", "--quote",
-        "--range", "--user", "--write-out", "--request", "--speed-limit", "--speed-time", "--time-cond", "--connect-timeout", "--retry",
-        "--retry-delay", "--retry-max-time", "--cacert", "--capath", "--key", "--limit-rate", "--max-filesize", "--max-redirs", "--output-dir",
-        "--stderr", "--trace", "--trace-ascii", "--interface", "--ciphers", "--tls-max", "--parallel-max", "--upload-file", "--noproxy",
-    )
-)  # fmt: skip
-_OTHER_VALUES = frozenset(
-    (
-        "-o", "-O", "-P", "-U", "-a", "-T", "-t", "-A", "-R", "-I", "-D", "-l", "-w", "-Q", "-d", "-s", "-x", "-k", "-j",
-        "--output-document", "--directory-prefix", "--user-agent", "--append-output", "--timeout", "--tries", "--accept", "--reject",
-        "--wait", "--dir", "--out", "--split", "--output", "--output-file", "--user", "--password", "--level", "--referer", "--max-time",
-    )
-)  # fmt: skip
-_DATA = ("-d", "--data", "--data-raw", "--data-binary", "--data-urlencode", "--data-ascii", "-F", "--form", "--form-string", "--json", "--post-data", "--body-data", "--url-query")  # fmt: skip
+_CURL_VALUES = words(
+    """
+    -A -b -c -C -D -E -e -m -o -P -Q -r -t -T -u -U -w -X -Y -y -z --user-agent --cookie --cookie-jar
+    --dump-header --cert --referer --max-time --output --ftp-port --quote --range --user --write-out --request
+    --speed-limit --speed-time --time-cond --connect-timeout --retry --retry-delay --retry-max-time --cacert
+    --capath --key --limit-rate --max-filesize --max-redirs --output-dir --stderr --trace --trace-ascii
+    --interface --ciphers --tls-max --parallel-max --upload-file --noproxy
+    """
+)
+_OTHER_VALUES = words(
+    """
+    -o -O -P -U -a -T -t -A -R -I -D -l -w -Q -d -s -x -k -j --output-document --directory-prefix --user-agent
+    --append-output --timeout --tries --accept --reject --wait --dir --out --split --output --output-file
+    --user --password --level --referer --max-time
+    """
+)
+_DATA = (
+    "-d",
+    "--data",
+    "--data-raw",
+    "--data-binary",
+    "--data-urlencode",
+    "--data-ascii",
+    "-F",
+    "--form",
+    "--form-string",
+    "--json",
+    "--post-data",
+    "--body-data",
+    "--url-query",
+)
 _CURL_OPTIONS = frozenset(
     (
         *_DATA,
@@ -244,8 +263,30 @@ def forge(call: Call, shell: Shell, context: Context) -> None:
         owner = re.search(r"--owner[= ](\S+)", joined)
         if owner and owner[1].lower() in context.names.owners:
             refuse("target-search", joined)
-    elif command in ("pr", "issue", "release", "run", "workflow", "browse", "mr", "ci", "cache", "label", "fetch", "pull-request",
-                     "sync", "compare", "pulls", "issues", "releases") and not named and sub not in ("status", "create"):  # fmt: skip
+    elif (
+        command
+        in (
+            "pr",
+            "issue",
+            "release",
+            "run",
+            "workflow",
+            "browse",
+            "mr",
+            "ci",
+            "cache",
+            "label",
+            "fetch",
+            "pull-request",
+            "sync",
+            "compare",
+            "pulls",
+            "issues",
+            "releases",
+        )
+        and not named
+        and sub not in ("status", "create")
+    ):
         if not any("://" in one or re.fullmatch(r"[\w.-]+/[\w.-]+#?\d*", one) for one in plain[1:]):
             refuse("target-repository", f"{joined} (asks about the repository of the workspace)")
     elif command == "repo" and sub in ("view", "sync", "clone") and len(plain) < 3 and not named:

@@ -15,9 +15,20 @@ _ESCAPE = re.compile(
     r"\\(?:([abeEfnrtv\\'\"?])|x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|0?([0-7]{1,3})|c(.))"
 )
 _PLAIN = {
-    "a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v",
-    "\\": "\\", "'": "'", '"': '"', "?": "?",
-}  # fmt: skip
+    "a": "\a",
+    "b": "\b",
+    "e": "\x1b",
+    "E": "\x1b",
+    "f": "\f",
+    "n": "\n",
+    "r": "\r",
+    "t": "\t",
+    "v": "\v",
+    "\\": "\\",
+    "'": "'",
+    '"': '"',
+    "?": "?",
+}
 _NAME = re.compile(r"[A-Za-z_]\w*|[0-9@*#?$!-]")
 
 
@@ -231,9 +242,9 @@ def _parameter(inner: str, scope: Scope) -> str:
         old, new = text_of(pattern, scope), text_of(new, scope)
         return value.replace(old, new, -1 if rest.startswith("//") else 1) if old else value
     if rest[0] in "#%":
-        pattern = _glob(text_of(rest.lstrip("#%"), scope))
+        ends = _glob(text_of(rest.lstrip("#%"), scope))
         greedy = rest[:2] in ("##", "%%")
-        return _trim(value, pattern, front=rest[0] == "#", greedy=greedy)
+        return _trim(value, ends, front=rest[0] == "#", greedy=greedy)
     if rest in ("^", "^^"):
         return value.upper() if rest == "^^" else value[:1].upper() + value[1:]
     if rest in (",", ",,"):
