@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import re
 import shlex
 import tarfile
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
-from beyondswe.agents.manifest import Manifest, PromptVia, agent_files
+from beyondswe.agents.collect import TRANSCRIPT_LIMIT, fetch_files, shortened
+from beyondswe.agents.endings import Seen, ending
+from beyondswe.agents.layers import Layer, check_opt_in, ensure_layer, layer_mount, layer_mounts
+from beyondswe.agents.manifest import STDOUT, Manifest, PromptVia, agent_files
 from beyondswe.agents.protocol import AgentEnd, AgentStatus, ModelAccess, PreparedAttempt
+from beyondswe.agents.transcripts import Transcript, read_transcript
 from beyondswe.errors import AgentError
-from beyondswe.sandbox.types import Sandbox
+from beyondswe.sandbox.types import Network, Sandbox
+
+if TYPE_CHECKING:
+    from beyondswe.sandbox.docker import Mount
+    from beyondswe.sandbox.engine import Engine
 
 _ROOT = "/opt/beyondswe"  # outside every work folder, so that none of it can get into a patch
 PROMPT_FILE = f"{_ROOT}/prompt.md"
 AGENT_DIR = f"{_ROOT}/agent"
+STATE_DIR = f"{_ROOT}/state"
+"""Where an agent may write: its settings, its history."""
 LOG_LIMIT = 1 << 20  # bytes kept of each of standard output and standard error, head and tail
 
 
@@ -30,16 +42,34 @@ class CommandAgent:
         self.network = manifest.network
         self._manifest = manifest
         self._folder = folder
+        self._layer: Layer | None = None
+
+    def prepare(self, python_dir: Path | None = None) -> None:
+        """See to the runtime layer, if it has one: built here if it is not there. Once, before any attempt."""
+        if self._manifest.runtime is not None and self._folder is not None:
+            self._layer, _ = ensure_layer(self._manifest, self._folder, python_dir)
+            made_of = f"{self.digest} {self._layer.digest} {self._layer.runtime}"
+            self.digest = hashlib.sha256(made_of.encode()).hexdigest()
+        else:
+            check_opt_in(self._manifest)
+
+    def mounts(self, engine: Engine, image: str) -> tuple[Mount, ...]:
+        """What its sandboxes have to see of the host."""
+        return layer_mounts(engine, self._layer, image) if self._layer else ()
 
     def start(self, prepared: PreparedAttempt, sandbox: Sandbox) -> AgentEnd:
         manifest = self._manifest
         if manifest.command is None:
             raise AgentError(f"agent {self.name} has no command")
+        if manifest.network is not Network.NONE and manifest.protocol and prepared.model is None:
+            raise AgentError(f"agent {self.name} needs a model, and the attempt has none: give --model")
         words = {
             "{prompt}": prepared.prompt,
             "{prompt_file}": PROMPT_FILE,
             "{workdir}": prepared.environment.workdir,
             "{agent_dir}": AGENT_DIR,
+            "{state_dir}": STATE_DIR,
+            "{layer}": layer_mount(self.name),
             **_model_words(prepared.model),
         }
         env = {
@@ -52,7 +82,8 @@ class CommandAgent:
         if manifest.prompt is PromptVia.ENV:
             env[manifest.prompt_env] = prepared.prompt
         timeout = min(prepared.timeout, manifest.timeout or prepared.timeout)
-        sandbox.put(self._archive(prepared.prompt))
+        sandbox.put(self._archive(prepared.prompt, words))
+        printed = manifest.transcript is not None and manifest.transcript.path == STDOUT
         result = sandbox.run(
             command_line(manifest, words),
             timeout=timeout,
@@ -60,20 +91,40 @@ class CommandAgent:
             user=manifest.user or None,
             cwd=manifest.workdir or None,
             stdin=prepared.prompt.encode() if manifest.prompt is PromptVia.STDIN else None,
-            max_output=LOG_LIMIT,
+            max_output=TRANSCRIPT_LIMIT if printed else LOG_LIMIT,
         )
-        log = result.stdout + (b"\n--- standard error ---\n" + result.stderr if result.stderr else b"")
-        if result.timed_out:
-            return AgentEnd(AgentStatus.TIMEOUT, None, f"ended by the time limit of {timeout:g} s", log)
-        if result.exit_code != 0:
-            error = f"the agent ended with exit code {result.exit_code}"
-            if kills := _memory_kills(sandbox):
-                error += f"; out of memory: {kills} of its processes were killed at the limit"
-            return AgentEnd(AgentStatus.ERROR, result.exit_code, error, log)
-        return AgentEnd(AgentStatus.FINISHED, 0, None, log)
+        log = shortened(result.stdout, LOG_LIMIT)
+        if result.stderr:
+            log += b"\n--- standard error ---\n" + shortened(result.stderr, LOG_LIMIT)
+        transcript, files = self._transcript(sandbox, result.stdout, words)
+        seen = Seen(
+            exit_code=result.exit_code,
+            timed_out=result.timed_out,
+            timeout=timeout,
+            reported=transcript.end if transcript else None,
+        )
+        status, error = ending(seen)
+        if status is AgentStatus.ERROR and (kills := _memory_kills(sandbox)):
+            error = f"{error}; out of memory: {kills} of its processes were killed at the limit"
+        return AgentEnd(status, result.exit_code, error, log, files, transcript)
 
-    def _archive(self, prompt: str) -> bytes:
-        """The prompt and the agent's files as a tar for ``/``, readable by any user of the image."""
+    def _transcript(
+        self, sandbox: Sandbox, stdout: bytes, words: Mapping[str, str]
+    ) -> tuple[Transcript | None, dict[str, bytes]]:
+        """What the agent wrote down itself, read, and its files as they are; neither is to be trusted."""
+        where = self._manifest.transcript
+        if where is None:
+            return None, {}
+        if where.path == STDOUT:
+            files = {"stdout": stdout}
+            return read_transcript(where.format, files), files
+        files = fetch_files(sandbox, replace_words(where.path, words), where.files)
+        return read_transcript(where.format, {**files, "stdout": stdout}), files
+
+    def _archive(self, prompt: str, words: Mapping[str, str]) -> bytes:
+        """The prompt and the agent's files as a tar for ``/``, readable by any user of the image. What lies in
+        its own folder anybody may change: agents rewrite their settings, whatever user the image has.
+        """
         files = {PROMPT_FILE: (prompt.encode(), 0o644)}
         if self._folder is not None:
             wanted = [Path(name) for name in self._manifest.files]
@@ -82,13 +133,16 @@ class CommandAgent:
                 if any(inside.is_relative_to(root) for root in wanted):
                     mode = 0o755 if path.stat().st_mode & 0o100 else 0o644
                     files[f"{AGENT_DIR}/{inside.as_posix()}"] = (path.read_bytes(), mode)
+            for target, name in self._manifest.config.items():
+                text = (self._folder / name).read_text(encoding="utf-8")
+                files[f"{STATE_DIR}/{target}"] = (replace_words(text, words).encode(), 0o666)
         stream = io.BytesIO()
         with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as archive:
             folders = {str(parent) for name in files for parent in PurePosixPath(name).parents}
-            for above in sorted(folders | {AGENT_DIR}):
+            for above in sorted(folders | {AGENT_DIR, STATE_DIR}):
                 if above.startswith(_ROOT):
                     entry = tarfile.TarInfo(above.lstrip("/"))
-                    entry.type, entry.mode = tarfile.DIRTYPE, 0o755
+                    entry.type, entry.mode = tarfile.DIRTYPE, 0o777 if above.startswith(STATE_DIR) else 0o755
                     archive.addfile(entry)
             for name, (data, mode) in files.items():
                 entry = tarfile.TarInfo(name.lstrip("/"))

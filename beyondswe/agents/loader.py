@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 from beyondswe.agents.command import CommandAgent
@@ -39,8 +40,8 @@ def load_agent(name: str) -> Agent:
         folder = resource("harness", "agents", name)
     manifest = read_manifest(folder)
     digest = folder_digest(folder)
-    if manifest.builtin == "oracle":
-        return OracleAgent(manifest, digest=digest)
+    if manifest.builtin is not None:
+        return _builtin(folder, manifest, digest)
     if manifest.command is None and manifest.name == "command":
         raise UsageError("agent command has no command of its own: give one with --agent-cmd 'CMD'")
     if manifest.command is None:
@@ -49,6 +50,23 @@ def load_agent(name: str) -> Agent:
             '`command: [sh, "{agent_dir}/solve.sh"]` with `files: [solve.sh]`'
         )
     return CommandAgent(manifest, digest=digest, folder=folder)
+
+
+def _oracle(manifest: Manifest, digest: str) -> Agent:
+    return OracleAgent(manifest, digest=digest)
+
+
+_BUILTINS: dict[str, Callable[[Manifest, str], Agent]] = {"oracle": _oracle}
+"""Agents that work from the host, by the word that their manifests have."""
+
+
+def _builtin(folder: Path, manifest: Manifest, digest: str) -> Agent:
+    make = _BUILTINS.get(str(manifest.builtin))
+    if make is None:
+        raise UsageError(
+            f"{folder / 'agent.yaml'}: builtin: there is no {manifest.builtin!r}; there are {', '.join(_BUILTINS)}"
+        )
+    return make(manifest, digest)
 
 
 def agent_from_command(command: str) -> Agent:

@@ -7,7 +7,7 @@ import hashlib
 import json
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -28,13 +28,71 @@ class PromptVia(StrEnum):
     ENV = "env"
 
 
+STDOUT = "stdout"
+"""A transcript's path that means what the agent prints."""
+
+
+class Protocol(StrEnum):
+    """What an agent speaks to its model."""
+
+    CHAT = "chat"
+    RESPONSES = "responses"
+    MESSAGES = "messages"
+    GENERATE = "generate"
+
+
+class RuntimeKind(StrEnum):
+    PYTHON = "python"
+    NPM = "npm"
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Source(_Part):
+    """A source tree that the user has to bring, for an agent that is on no registry."""
+
+    variable: str = Field(description="the environment variable that names it")
+    holds: str = Field(description="a file by which it is known")
+
+
+class Runtime(_Part):
+    """What an agent's runtime layer is made of. In a sandbox it lies at ``{layer}``."""
+
+    kind: RuntimeKind = Field(description="python or npm")
+    lock: str = Field(
+        description="requirements with hashes, or package-lock.json with its package.json beside it"
+    )
+    python: str = Field(
+        ">=3.11", description="which interpreters will do; {python} is the one that was taken"
+    )
+    node: bool = Field(
+        False, description="npm: bring Node as {layer}/bin/node, for packages that are scripts"
+    )
+    source: Source | None = Field(None, description="copied to {layer}/source")
+    programs: dict[str, str] = Field(
+        default_factory=dict, description="links in {layer}/bin: name to the one file that a pattern finds"
+    )
+    drop: list[str] = Field(default_factory=list, description="patterns of what is not needed")
+
+
+class TranscriptAt(_Part):
+    """Where an agent leaves its transcript, and what form it has."""
+
+    format: str = Field(description="one of the readers in beyondswe/agents/transcripts")
+    path: str = Field(STDOUT, description="file or folder in the sandbox, or stdout")
+    files: str = Field("*", description="pattern of the names wanted, where the path is a folder")
+
+
 class Manifest(BaseModel):
     """The content of an ``agent.yaml``.
 
     In ``command`` and the values of ``env`` these words are replaced: ``{prompt}``, ``{prompt_file}``,
     ``{workdir}``, ``{agent_dir}``, and where the attempt has a model ``{model}``, ``{model_url}`` (the base
-    address, without ``/v1``), ``{token}``, ``{max_turns}``; anything else in braces stays as it is. In a command
-    that is a string they are shell-quoted.
+    address, without ``/v1``), ``{token}``, ``{max_turns}``; ``{layer}`` is the folder of its runtime layer,
+    ``{state_dir}`` one that it may write to. Anything else in braces stays as it is. In a command that is a
+    string they are shell-quoted.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -43,9 +101,7 @@ class Manifest(BaseModel):
     version: str = "0"
     description: str = ""
     command: str | list[str] | None = Field(None, description="a list of arguments, or a string for `sh -c`")
-    builtin: Literal["oracle"] | None = Field(
-        None, description="an agent that works from the host, in place of a command"
-    )
+    builtin: str | None = Field(None, description="an agent that works from the host, in place of a command")
     prompt: PromptVia = Field(
         PromptVia.FILE, description="where the prompt comes in: file, stdin, argument or env"
     )
@@ -59,6 +115,18 @@ class Manifest(BaseModel):
         default_factory=list,
         description="files and folders of the agent's folder copied to {agent_dir}; `.` is all of it",
     )
+    protocol: Protocol | None = Field(None, description="chat, responses, messages or generate")
+    needs: list[str] = Field(default_factory=list, description="programs that the instance's image must have")
+    licence: str = Field("", description="of the agent itself")
+    opt_in: str = Field(
+        "", description="variable that its user sets to 1, where the licence asks for their word"
+    )
+    runtime: Runtime | None = None
+    config: dict[str, str] = Field(
+        default_factory=dict,
+        description="file below {state_dir} to file of the agent's folder, in which words are replaced",
+    )
+    transcript: TranscriptAt | None = None
 
     @field_validator("version", mode="before")
     @classmethod
@@ -111,9 +179,14 @@ def read_manifest(folder: Path) -> Manifest:
         faults = dict.fromkeys(_fault(detail, document) for detail in error.errors())
         raise UsageError(f"{path}: {'; '.join(faults)}") from None
     files = [file.relative_to(folder) for file in agent_files(folder)]
-    for name in manifest.files:
+    named = [("files", name) for name in manifest.files] + [
+        ("config", name) for name in manifest.config.values()
+    ]
+    if manifest.runtime:
+        named.append(("runtime", manifest.runtime.lock))
+    for field, name in named:
         if not any(file.is_relative_to(name) for file in files):
-            raise UsageError(f"{path}: files: there is no file {name!r} in {folder}")
+            raise UsageError(f"{path}: {field}: there is no file {name!r} in {folder}")
     return manifest
 
 
@@ -160,25 +233,27 @@ def _yaml_fault(error: yaml.YAMLError) -> str:
     return f"{where}: this is no YAML: {why}"
 
 
-def agent_files(folder: Path) -> list[Path]:
+def agent_files(folder: Path, *, links: bool = False) -> list[Path]:
     """All files of an agent's folder that make it what it is, sorted; links are refused (they could lead
-    out).
+    out) unless ``links`` leaves them out.
     """
     found = []
     for path in sorted(folder.rglob("*")):
         if "__pycache__" in path.parts or ".git" in path.parts:
             continue
         if path.is_symlink():
+            if links:
+                continue
             raise UsageError(f"{path}: an agent's folder must not hold links; copy the file instead")
         if path.is_file():
             found.append(path)
     return found
 
 
-def folder_digest(folder: Path) -> str:
-    """sha256 over names, modes and contents of an agent's files."""
+def folder_digest(folder: Path, *, links: bool = False) -> str:
+    """sha256 over names, modes and contents of an agent's files; links as in `agent_files`."""
     total = hashlib.sha256()
-    for path in agent_files(folder):
+    for path in agent_files(folder, links=links):
         executable = bool(path.stat().st_mode & 0o100)
         content = hashlib.sha256(path.read_bytes()).hexdigest()
         total.update(f"{path.relative_to(folder).as_posix()}\0{executable}\0{content}\n".encode())

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, Protocol
 
+from beyondswe.agents.transcripts.model import Transcript
 from beyondswe.gateway.types import ModelAccess as ModelAccess
 from beyondswe.instances.model import Instance
 from beyondswe.sandbox.types import Environment, Network, Sandbox
@@ -47,6 +48,12 @@ class AgentEnd:
     exit_code: int | None = None
     error: str | None = None
     log: bytes = b""  # what it printed, head and tail within a cap
+    files: Mapping[str, bytes] = field(default_factory=dict)  # its own transcript, as it wrote it
+    transcript: Transcript | None = None  # the same, read
+    tool_calls: Mapping[str, int] | None = None  # by tool, where the agent counts better than the gateway can
+    egress: tuple[
+        Mapping[str, Any], ...
+    ] = ()  # requests that its tools made from the host, as rows of the log
 
 
 class Agent(Protocol):

@@ -282,7 +282,7 @@ def _bootstrap(
 
 def _some_interpreter(python: str, say: OnLine) -> Interpreter:
     """From pyenv's folder where that exists, else from uv, which downloads one."""
-    for folder in _pyenv_folders():
+    for folder in pyenv_folders():
         if found := find_interpreter(folder, python, str(folder)):
             return found
     folder = cache_dir("pythons")
@@ -304,7 +304,8 @@ def _some_interpreter(python: str, say: OnLine) -> Interpreter:
     )
 
 
-def _pyenv_folders() -> Iterator[Path]:
+def pyenv_folders() -> Iterator[Path]:
+    """Where pyenv keeps its interpreters, whether it is there or not."""
     if root := os.environ.get("PYENV_ROOT"):
         yield Path(root) / "versions"
     yield Path.home() / ".pyenv" / "versions"
