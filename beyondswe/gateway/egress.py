@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -51,6 +52,8 @@ class EgressAttempt:
     name: str
     socket: Socket
     log: Path
+    authority: str
+    """The certificate (PEM) by which the proxy answers for others. Its key never leaves the proxy's folder."""
 
     def records(self) -> bytes:
         """``egress.jsonl`` so far."""
@@ -68,13 +71,6 @@ class EgressProxy:
         self._lock = threading.Lock()
         self._number = 0
 
-    @property
-    def authority(self) -> str:
-        """The certificate (PEM) by which the proxy answers for others. Its key stays in the proxy's folder."""
-        with self._lock:
-            self._start()
-            return self._authority
-
     def open(self, policy: EgressPolicy) -> EgressAttempt:
         """A way out for one attempt; the caller closes it."""
         with self._lock:
@@ -83,7 +79,9 @@ class EgressProxy:
             self._number += 1
             name = str(self._number)
             folder = self._folder / name
-            attempt = EgressAttempt(name, Socket(folder / "s", "proxy"), folder / "egress.jsonl")
+            attempt = EgressAttempt(
+                name, Socket(folder / "s", "proxy"), folder / "egress.jsonl", self._authority
+            )
             attempt.socket.folder.mkdir(parents=True)
             # The folder above is this user's alone; a side container sees only this one, as a mount.
             attempt.socket.folder.chmod(0o755)
@@ -98,11 +96,14 @@ class EgressProxy:
         return attempt
 
     def close(self, attempt: EgressAttempt) -> bytes:
-        """End an attempt's connections; its whole ``egress.jsonl``."""
+        """End an attempt's connections; its whole ``egress.jsonl``. `EngineError` where the proxy has ended before:
+        the attempt was without its web.
+        """
         with self._lock:
             try:
-                if self._process is not None and self._process.poll() is None:
-                    self._order({"close": attempt.name})
+                if not attempt.socket.folder.is_dir() or self._folder not in attempt.log.parents:
+                    raise EngineError("the egress proxy ended while the agent worked")
+                self._order({"close": attempt.name})
                 return attempt.records()
             finally:
                 shutil.rmtree(attempt.log.parent, ignore_errors=True)
@@ -110,19 +111,23 @@ class EgressProxy:
     def stop(self) -> None:
         """End the process and remove its folder, key and all. Can be called twice."""
         with self._lock:
-            process, self._process = self._process, None
-            if process is not None:
-                assert process.stdin is not None and process.stdout is not None
+            self._end()
+
+    def _end(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            assert process.stdin is not None and process.stdout is not None
+            with contextlib.suppress(BrokenPipeError):
                 process.stdin.close()
-                try:
-                    process.wait(20)
-                except subprocess.TimeoutExpired:
-                    process.kill()
-                    process.wait()
-                process.stdout.close()
-            if self._folder is not None:
-                shutil.rmtree(self._folder, ignore_errors=True)
-                self._folder = None
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            process.stdout.close()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
 
     def __enter__(self) -> EgressProxy:
         return self
@@ -134,7 +139,7 @@ class EgressProxy:
         if self._process is not None:
             if self._process.poll() is None:
                 return
-            raise EngineError(f"the egress proxy has ended by itself: {self._last_words()}")
+            self._end()  # it died by itself; those whose way it was learn it when they close
         python = proxy_python()
         self._folder = Path(tempfile.mkdtemp(prefix="bsw-"))  # short: a socket's path has room for 108 bytes
         errors = (self._folder / "stderr").open("wb")

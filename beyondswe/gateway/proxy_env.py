@@ -13,6 +13,7 @@ from pathlib import Path
 
 from beyondswe.gateway.link import PROXY_PORT
 from beyondswe.sandbox.host import CA_BUNDLE, CA_VARIABLES, host_bundle
+from beyondswe.sandbox.types import Sandbox
 
 FOLDER = "/opt/beyondswe/egress"
 AUTHORITY = f"{FOLDER}/proxy-ca.crt"
@@ -54,6 +55,12 @@ def proxy_variables(
     found["NODE_USE_ENV_PROXY"] = "1"  # Node's own fetch reads the variables only where it is told to
     found |= dict.fromkeys((*CA_VARIABLES, *_MORE_CA_VARIABLES), bundle)
     return found
+
+
+def let_trust(sandbox: Sandbox, authority: str) -> None:
+    """Put the proxy's certificate into an agent's sandbox, for tools with and without a variable for it."""
+    sandbox.put(trust_archive(authority))
+    sandbox.run(TRUST, timeout=60, user="0", cwd="/")
 
 
 def trust_archive(authority: str) -> bytes:

@@ -22,7 +22,7 @@ from beyondswe.gateway.egress_rules import (
     wants_head,
 )
 
-INDEX_LIMIT = 256 << 20  # bytes of an index's answer that is read to be rewritten
+INDEX_LIMIT = 96 << 20  # bytes of an index's answer, unpacked, that is read to be rewritten
 BUFFERED = 1 << 20  # bytes of a request that are kept in memory; larger ones are passed on as they come
 
 
@@ -79,6 +79,7 @@ class Egress:
     def server_connect(self, data):
         attempt, _ = self.attempts.of(data.client)
         allowed.set(attempt.policy.allows)
+        data.server.alpn_offers = [b"http/1.1"]  # so that a body of unknown length can always be passed on
 
     # requests
 
@@ -143,10 +144,13 @@ class Egress:
             headers.pop(name, None)
         if wants_head(facts.url) and "accept-encoding" in headers:
             headers["accept-encoding"] = "gzip"  # the head that is kept is to be readable
-        if length == "0" and "transfer-encoding" not in headers:
-            return
-        if "transfer-encoding" in headers or not length.isdigit() or int(length) > BUFFERED:
+        sized = length.isdigit() and "transfer-encoding" not in headers
+        if "content-length" not in headers and "transfer-encoding" not in headers:
+            sized = not request.is_http2 or request.method in {"GET", "HEAD"}  # HTTP/2 need not say how much comes
+        if not sized or int(length) > BUFFERED:
             flow.request.stream = Counter(attempt.limits.request, handler, note)
+            if "content-length" not in headers:
+                headers["transfer-encoding"] = "chunked"
 
     def refuse(self, flow, note, refused):
         note.refused = refused
@@ -247,14 +251,7 @@ class Egress:
         """Put the dated answer in the place of the index's own."""
         asked, response = note.index, flow.response
         until = index.end_of(attempt.policy.index_date)
-        try:
-            body = response.get_content(strict=True)
-        except ValueError:
-            raise index.IndexRefused(
-                "index-not-read", "the index's answer is not encoded as it says"
-            ) from None
-        if len(body) > INDEX_LIMIT:
-            raise index.IndexRefused("size", f"the index's answer has more than {INDEX_LIMIT:,} bytes")
+        body = unpacked(response.raw_content or b"", response.headers.get("content-encoding", ""))
         content_type = response.headers.get("content-type", "")
         if asked.kind is index.Kind.SIMPLE:
             base = flow.request.url
@@ -284,6 +281,26 @@ class Egress:
             note.refused = Refused("internal-address", reason)
         note.error = note.error or reason
         note.write(status=None)
+
+
+def unpacked(data, encoding):
+    """An index's answer as it was before it was packed for the way, within the limit."""
+    if encoding in {"", "identity"}:
+        return data
+    if encoding != "gzip":
+        raise index.IndexRefused(
+            "index-not-read", f"the index's answer came as {encoding}, gzip was asked for"
+        )
+    unpacker = zlib.decompressobj(31)
+    try:
+        body = unpacker.decompress(data, INDEX_LIMIT)
+    except zlib.error:
+        raise index.IndexRefused("index-not-read", "the index's answer is not packed as it says") from None
+    if not unpacker.eof:
+        raise index.IndexRefused(
+            "size", f"the index's answer has more than {INDEX_LIMIT:,} bytes, or is cut short"
+        )
+    return body
 
 
 class Note:

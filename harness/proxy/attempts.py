@@ -4,12 +4,16 @@ import asyncio
 import itertools
 import json
 import time
+from collections import Counter
 from pathlib import Path
 
 from mitmproxy.proxy import layers, mode_specs
 from mitmproxy.proxy.mode_servers import ProxyConnectionHandler
 
 from beyondswe.gateway.egress_rules import EgressPolicy, Refused
+
+CONNECTIONS = 512  # open at once in one attempt
+RECORDS = 50_000  # lines kept of each decision; what comes after is counted
 
 _numbers = itertools.count(1)
 
@@ -61,6 +65,7 @@ class Attempt:
         self.handlers = {}
         self.tasks = set()
         self.server = None
+        self.written = Counter()
         self._tokens, self._filled = float(self.limits.burst), time.monotonic()
         self._log = Path(log).open("a", encoding="utf-8")  # noqa: SIM115
 
@@ -76,10 +81,16 @@ class Attempt:
         self._tokens -= 1
 
     def write(self, record):
+        self.written[record["decision"]] += 1
+        if self.written[record["decision"]] > RECORDS:
+            return
         self._log.write(json.dumps(record, ensure_ascii=False) + "\n")
         self._log.flush()
 
     def finish(self):
+        for decision, count in self.written.items():
+            if count > RECORDS:
+                self._log.write(json.dumps({"decision": decision, "not_listed": count - RECORDS}) + "\n")
         self._log.close()
 
 
@@ -101,6 +112,9 @@ class Attempts:
         attempt = Attempt(name, policy, log)
 
         async def serve(reader, writer):
+            if len(attempt.handlers) >= CONNECTIONS:
+                writer.close()
+                return
             handler = Handler(attempt, reader, writer)
             task = asyncio.current_task()
             attempt.tasks.add(task)

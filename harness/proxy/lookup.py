@@ -10,7 +10,7 @@ from beyondswe.gateway import index
 from beyondswe.gateway.egress_rules import Refused
 
 TIMEOUT = 30.0
-MOST = 256 << 20  # bytes of an answer
+MOST = 96 << 20  # bytes of an answer
 PROJECTS_KEPT = 2_000
 
 

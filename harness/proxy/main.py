@@ -13,6 +13,7 @@ import asyncio
 import importlib.util
 import json
 import logging
+import shutil
 import sys
 from pathlib import Path
 
@@ -115,8 +116,11 @@ def main():
     settings = json.loads(first)
     borrow(settings["package"])
     sys.path.insert(0, str(HERE))
-    with asyncio.Runner(loop_factory=Loop) as runner:
-        runner.run(serve(settings))
+    try:
+        with asyncio.Runner(loop_factory=Loop) as runner:
+            runner.run(serve(settings))
+    finally:
+        shutil.rmtree(settings["folder"], ignore_errors=True)  # the key: also where the run was killed
 
 
 if __name__ == "__main__":

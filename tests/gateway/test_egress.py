@@ -10,6 +10,7 @@ import socket
 import ssl
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from beyondswe.errors import EngineError
 from beyondswe.gateway.egress import EgressProxy
 from beyondswe.gateway.egress_config import EgressConfig
 from beyondswe.gateway.egress_rules import EgressLimits, EgressPolicy
@@ -119,7 +121,7 @@ def way(web: Web, proxy: EgressProxy, tmp_path: Path) -> Iterator[Callable[[Egre
         port = forwarder(attempt.socket.path)
         opened.append((attempt, port))
         bundle = tmp_path / "proxy-ca.pem"
-        bundle.write_text(proxy.authority)
+        bundle.write_text(attempt.authority)
         env = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "UV_"))}
         env |= {
             "HOME": str(tmp_path),
@@ -366,8 +368,6 @@ def test_hostile_requests(way: Callable[..., Way], request_: str, rule: str) -> 
 
 def wait_for(out: Way, count: int) -> None:
     """Until the log has that many lines; the last one is written when a connection has ended."""
-    import time
-
     for _ in range(200):
         if len(out.records()) >= count:
             return
@@ -377,6 +377,29 @@ def wait_for(out: Way, count: int) -> None:
 def ask(connection: ssl.SSLSocket, request: str) -> bytes:
     connection.sendall(request.encode())
     return read_answer(connection)
+
+
+def test_http2_authority_must_agree(way: Callable[..., Way]) -> None:
+    out = way()
+    status, body = out.curl("--http2", "-H", f"Host: {FORGE}", f"https://{WEB}/{TARGET}/pull/7")
+    assert status == 403 and "host-mismatch" in body
+    assert out.asked == []
+
+
+def test_large_requests(way: Callable[..., Way], tmp_path: Path) -> None:
+    out = way(EgressPolicy(repo=TARGET, limits=EgressLimits(request=8 << 20)))
+    (tmp_path / "large").write_bytes(b"x" * (3 << 20))
+    (tmp_path / "larger").write_bytes(b"x" * (9 << 20))
+    send = ("-X", "POST", "-H", "Expect:", "--data-binary")
+    assert out.curl(*send, "@large", f"https://{WEB}/read")[1].startswith("3145728")
+    for version in ("--http1.1", "--http2"):
+        answer = out.curl(*send, "@large", "-H", "Transfer-Encoding: chunked", version, f"https://{WEB}/read")
+        assert answer[1].startswith("3145728")
+    assert out.curl(*send, "@larger", f"https://{WEB}/read")[0] in (0, 403)
+    assert out.curl(*send, "@larger", "-H", "Transfer-Encoding: chunked", f"https://{WEB}/read")[0] == 0
+    assert out.curl(*send, "@large", f"https://{FORGE}/{TARGET}/git-receive-pack")[0] in (0, 403)
+    wait_for(out, 6)
+    assert [record["rule"] for record in out.records()] == ["", "", "", "size", "size", "target-repository"]
 
 
 @pytest.mark.parametrize(
@@ -453,6 +476,16 @@ def test_only_allowed_hosts(way: Callable[..., Way]) -> None:
     assert out.records()[-1]["rule"] == "not-allowed"
 
 
+def test_an_allowed_host_may_be_inside(way: Callable[..., Way], web: Web) -> None:
+    """The user who names an address of the own machine gets it, on that port alone."""
+    port = web.ports["http"]
+    assert way().curl("-g", "--noproxy", "x", f"http://127.0.0.1:{port}/")[0] == 403
+    out = way(EgressPolicy(repo=TARGET, allow_hosts=(f"127.0.0.1:{port}",)))
+    assert out.curl("--noproxy", "x", f"http://127.0.0.1:{port}/")[0] == 200
+    assert out.curl("--noproxy", "x", f"http://127.0.0.1:{web.ports['https']}/")[0] == 403
+    assert out.curl(f"https://{FORGE}/{TARGET}")[0] == 403
+
+
 def test_heads_of_discussions_are_kept_for_the_audit(way: Callable[..., Way]) -> None:
     out = way()
     assert out.curl("--compressed", f"https://{FORGE}/other/lib/pull/3")[0] == 200
@@ -463,9 +496,43 @@ def test_heads_of_discussions_are_kept_for_the_audit(way: Callable[..., Way]) ->
 
 
 def test_the_authority_is_new_and_its_key_goes(web: Web, proxy: EgressProxy) -> None:
-    with EgressProxy(EgressConfig()) as another:
-        assert another.authority != proxy.authority
-        assert "PRIVATE KEY" not in another.authority
-        folder = another._folder
-        assert folder is not None and (folder.stat().st_mode & 0o077) == 0
+    first = proxy.open(POLICY)
+    proxy.close(first)
+    another = EgressProxy(EgressConfig())
+    attempt = another.open(POLICY)
+    assert attempt.authority != first.authority and "PRIVATE KEY" not in attempt.authority
+    folder = attempt.log.parent.parent
+    assert (folder.stat().st_mode & 0o077) == 0
+    assert list(attempt.socket.folder.iterdir()) == [attempt.socket.path]
+    another.stop()
     assert not folder.exists()
+
+
+def test_a_proxy_that_dies_is_started_again(web: Web) -> None:
+    with EgressProxy(EgressConfig()) as proxy:
+        lost = proxy.open(POLICY)
+        process = proxy._process
+        assert process is not None
+        process.kill()
+        process.wait()
+        attempt = proxy.open(POLICY)
+        assert attempt.authority != lost.authority
+        with pytest.raises(EngineError, match="ended while the agent worked"):
+            proxy.close(lost)
+        assert proxy.close(attempt) == b""
+
+
+def test_the_proxy_ends_with_the_run_that_was_killed() -> None:
+    script = (
+        "import os; from beyondswe.gateway.egress import *; p = EgressProxy(); a = p.open(EgressPolicy());"
+        "print(p._process.pid, a.log.parent.parent / 'ca', flush=True); os.kill(os.getpid(), 9)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+    pid, folder = done.stdout.split()
+    for _ in range(200):
+        if not Path(f"/proc/{pid}").exists():
+            break
+        time.sleep(0.05)
+    assert not Path(f"/proc/{pid}").exists()
+    assert not Path(folder).exists()
+    shutil.rmtree(Path(folder).parent)

@@ -146,6 +146,8 @@ class Web:
             return Answer(200, data) if data else Answer(404)
         if host == NPM:
             return self._npm(path)
+        if path == "/read":
+            return Answer(200, str(len(_body(request))).encode())
         return self._page(path)
 
     def _page(self, path: str) -> Answer:
@@ -217,10 +219,7 @@ class Web:
     def _git(self, request: _Handler) -> Answer:
         """git's own server program, as a web server runs it."""
         parts = urlsplit(request.path)
-        length = int(request.headers.get("Content-Length") or 0)
-        body = request.rfile.read(length)
-        if request.headers.get("Transfer-Encoding") == "chunked":
-            body = b"".join(_chunks(request.rfile))
+        body = _body(request)
         env = {
             "PATH": os.environ["PATH"],
             "GIT_PROJECT_ROOT": str(self.git),
@@ -281,6 +280,12 @@ def _html(text: str) -> Answer:
 
 def _json(document: object, kind: str = "application/json") -> Answer:
     return Answer(200, json.dumps(document).encode(), {"Content-Type": kind, "ETag": '"1"'})
+
+
+def _body(request: _Handler) -> bytes:
+    if request.headers.get("Transfer-Encoding") == "chunked":
+        return b"".join(_chunks(request.rfile))
+    return request.rfile.read(int(request.headers.get("Content-Length") or 0))
 
 
 def _chunks(stream: io.BufferedIOBase) -> Iterator[bytes]:
