@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import uuid
 from pathlib import Path
@@ -25,10 +26,9 @@ if TYPE_CHECKING:
 @dataset_options
 @click.option(
     "--out",
-    required=True,
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Where the verified instances go (JSONL), with their lists and the record of it.",
+    help="Where the verified instances go (JSONL), with their lists and the record of it; needless with --check.",
 )
 @click.option("--force", is_flag=True, help="Write over the file that --out names, if it is there.")
 @click.option(
@@ -41,6 +41,22 @@ if TYPE_CHECKING:
     "--gold",
     is_flag=True,
     help="Keep the lists that instances have and find out whether they hold (datasets verified elsewhere).",
+)
+@click.option(
+    "--check",
+    is_flag=True,
+    help="Do instances that have our record still hold, in the way that it names? Says what has rotted.",
+)
+@click.option(
+    "--perturb",
+    is_flag=True,
+    help="Also vary order, hash seed, date, time zone, locale, processors and network, and name the tests that mind.",
+)
+@click.option(
+    "--exclusions",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Also write who is out, and why: a line of JSON each, as `eval --exclude` takes it.",
 )
 @click.option(
     "--record",
@@ -80,11 +96,14 @@ if TYPE_CHECKING:
 @json_option
 def command(
     dataset: str,
-    out: Path,
+    out: Path | None,
     force: bool,
     runs: int,
     workers: int | None,
     gold: bool,
+    check: bool,
+    perturb: bool,
+    exclusions: Path | None,
     record: bool,
     cpus: float,
     memory: int,
@@ -96,7 +115,9 @@ def command(
     """Verify instances: run their tests N times on each side of the reference change, in fresh containers.
 
     F2P passed in every run after and in none before, P2P in every run of both sides; flaky tests leave the
-    lists. Rejected instances are not written but reported, and the exit code is 1.
+    lists. Found by running as well, and recorded: whether somebody who cannot write to the tree runs the tests as
+    well as the image's user, and whether the project must be built anew for them. Rejected instances are not written
+    but reported, and the exit code is 1.
     """
     from beyondswe.construction.verify import Verification
     from beyondswe.errors import UsageError
@@ -107,11 +128,16 @@ def command(
 
     if record and not is_shipped(dataset):
         raise UsageError(f"--record is for datasets that come with the product, which '{dataset}' is not")
-    if not out.parent.is_dir():
-        raise UsageError(f"--out {out}: there is no folder {out.parent}; make it first")
-    if out.is_file() and not force:
-        raise UsageError(f"--out {out}: this file is there already; --force writes over it")
-    opened = open_dataset(dataset, **selection, require_tests=gold)
+    if out is None and not check:
+        raise UsageError("--out FILE says where the verified instances go; only --check does without")
+    if check and (gold or record):
+        raise UsageError("--check keeps lists and records as they are; leave out --gold and --record")
+    for option, path in (("--out", out), ("--exclusions", exclusions)):
+        if path is not None and not path.parent.is_dir():
+            raise UsageError(f"{option} {path}: there is no folder {path.parent}; make it first")
+        if path is not None and path.is_file() and not force:
+            raise UsageError(f"{option} {path}: this file is there already; --force writes over it")
+    opened = open_dataset(dataset, **selection, require_tests=gold or check)
     engine = Engine.connect()
     asked = Limits(cpus=cpus, memory=memory, test_timeout=test_timeout)
     limits, notes = capped(asked, engine)
@@ -128,6 +154,8 @@ def command(
             runs=runs,
             workers=workers or int(engine.info.get("NCPU") or 1),
             gold=gold,
+            check=check,
+            perturb=perturb,
             run_labels={"verification": uuid.uuid4().hex},
             remove_containers=lambda: remove_own_containers(engine),
             on_run=progress.advance,
@@ -139,7 +167,10 @@ def command(
     done.sort(key=lambda verified: order.index(verified.instance.instance_id))
 
     accepted = [verified.instance for verified in done if verified.accepted]
-    _write(out, accepted)
+    if out is not None:
+        _write(out, accepted)
+    if exclusions is not None:
+        _exclude(exclusions, done)
     if record:
         _record(accepted)
     rejected = len(done) - len(accepted)
@@ -149,14 +180,16 @@ def command(
                 "dataset": opened.name,
                 "version": opened.version,
                 "runs": runs,
-                "out": str(out),
+                "out": str(out) if out else None,
+                "exclusions": str(exclusions) if exclusions else None,
                 "verified": len(accepted),
                 "rejected": rejected,
                 "skipped": [str(row) for row in opened.bad],
                 "instances": [verified.to_row() for verified in done],
             }
         )
-    _say([f"{len(accepted)} verified, {rejected} rejected; {out}"])
+    words = ("hold", "rotted") if check else ("verified", "rejected")
+    _say([f"{len(accepted)} {words[0]}, {rejected} {words[1]}" + (f"; {out}" if out else "")])
     return 1 if rejected else 0
 
 
@@ -167,6 +200,8 @@ def _recipe_paths(instance: Instance) -> Sequence[str]:
 
 
 def _in_words(verified: Verified) -> str:
+    from beyondswe.construction.perturb import in_words
+
     if not verified.accepted:
         return f"{'could not be verified' if verified.failed else 'rejected'}: {verified.reason}"
     found = verified.findings
@@ -175,7 +210,26 @@ def _in_words(verified: Verified) -> str:
         if verified.instance.is_doc2repo
         else f"{len(found.fail_to_pass)} fail to pass, {len(found.pass_to_pass)} pass to pass"
     )
-    return f"verified: {counts}, {len(found.flaky)} flaky"
+    record = verified.instance.verification or {}
+    words = [f"verified: {counts}, {len(found.flaky)} flaky"]
+    if record.get("reinstall", "none") != "none":
+        words.append(f"built anew ({record['reinstall']})")
+    if needing := record.get("needs_network"):
+        words.append(f"{len(needing)} left out that need the network")
+    if verified.minded is not None and verified.minded.tests:
+        words.append(in_words(verified.minded))
+    words += [f"changed since: {change}" for change in verified.changed]
+    return "; ".join(words)
+
+
+def _exclude(path: Path, done: Sequence[Verified]) -> None:
+    """Who is out, and why."""
+    rows = [
+        {"instance_id": one.instance.instance_id, "status": one.status, "reason": one.reason}
+        for one in done
+        if not one.accepted
+    ]
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
 
 
 def _write(out: Path, instances: Sequence[Instance]) -> None:

@@ -77,7 +77,7 @@ def validate(
                 sheets,
                 questions,
                 tuple(drawn),
-                network=instance.score_network,
+                instance=instance,
                 limits=limits,
                 run_labels=run_labels,
             )

@@ -7,9 +7,11 @@ good a fail-to-pass test as any; one that passes in some runs of a side and not 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
 
+from beyondswe.instances.model import Instance
+from beyondswe.scoring.compose import expected_ids
 from beyondswe.scoring.types import TestResult, TestRun
 
 Counts = dict[str, int]
@@ -26,6 +28,7 @@ class Findings:
     flaky: dict[str, dict[str, Counts]] = field(default_factory=dict)  # id → before, after
     unusable: dict[str, dict[str, Counts]] = field(default_factory=dict)  # steady, but tell nothing
     rejected: str = ""
+    broken: tuple[str, ...] = ()  # listed tests that do not hold (`held_against`)
 
 
 def excluded_rate(runs: int) -> float:
@@ -86,6 +89,51 @@ def judge_suite(before: Sequence[TestRun], after: Sequence[TestRun]) -> Findings
             "no test of the suite passes on the reference implementation and fails on the empty workspace"
         )
     return Findings(expected=tuple(expected), flaky=flaky, unusable=unusable, rejected=rejected)
+
+
+def held_against(instance: Instance, findings: Findings) -> Findings:
+    """The lists that an instance has, kept where the runs bear them out; else why not."""
+    if instance.is_doc2repo:
+        known = (instance.verification or {}).get("tests") or ()
+        lost = tuple(test for test in known if test not in findings.expected)
+        found, said = len(findings.expected), instance.test_suite_num
+        if findings.rejected or (found == said and not lost):
+            return replace(findings, broken=lost)
+        reason = f"{found} tests of the suite are fit to count, the row expects {said}"
+        return replace(findings, rejected=f"{reason}; missed: {_some(lost)}" if lost else reason, broken=lost)
+    listed = (*instance.fail_to_pass, *instance.pass_to_pass)
+    steady = {*findings.fail_to_pass, *findings.pass_to_pass}
+    called = expected_ids(instance)
+    broken = [test for test in listed if called[test] not in steady]
+    turned = [test for test in instance.fail_to_pass if called[test] in findings.pass_to_pass]
+    wrong = [f"{test} does not pass in every run with the reference change" for test in broken]
+    wrong += [f"{test} passes without the reference change, but is listed as FAIL_TO_PASS" for test in turned]
+    if findings.rejected and not wrong:
+        return findings
+    more = f" and {len(wrong) - 5} more" if len(wrong) > 5 else ""
+    return replace(
+        findings,
+        fail_to_pass=instance.fail_to_pass,
+        pass_to_pass=instance.pass_to_pass,
+        rejected=f"its lists do not hold: {'; '.join(wrong[:5])}{more}" if wrong else "",
+        broken=(*broken, *turned),
+    )
+
+
+def without(findings: Findings, tests: Collection[str], why: str) -> Findings:
+    """The findings less some tests that were found to be no good; rejected where nothing is left for it."""
+    left = replace(
+        findings,
+        fail_to_pass=tuple(test for test in findings.fail_to_pass if test not in tests),
+        pass_to_pass=tuple(test for test in findings.pass_to_pass if test not in tests),
+        expected=tuple(test for test in findings.expected if test not in tests),
+    )
+    had, has = findings.fail_to_pass or findings.expected, left.fail_to_pass or left.expected
+    return (
+        replace(left, rejected=f"no test is left to fail before and pass after: {why}")
+        if had and not has
+        else left
+    )
 
 
 def _tests(before: Sequence[TestRun], after: Sequence[TestRun]) -> list[str]:

@@ -10,24 +10,44 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from datetime import date
 from typing import Any
 
 from beyondswe import __version__
 from beyondswe.construction.controls import validate
-from beyondswe.construction.judging import Findings, excluded_rate, judge_issue, judge_suite
+from beyondswe.construction.judging import (
+    Findings,
+    excluded_rate,
+    held_against,
+    judge_issue,
+    judge_suite,
+    without,
+)
+from beyondswe.construction.perturb import Minded, find_minded, in_words
 from beyondswe.construction.reference import reference_patch
+from beyondswe.construction.ways import Way, described, find_way
 from beyondswe.errors import BeyondSWEError, EngineError, EngineUnavailable
 from beyondswe.instances.model import Instance
 from beyondswe.sandbox.engine import Engine
 from beyondswe.sandbox.environment import prepare
+from beyondswe.sandbox.trees import Trees
 from beyondswe.sandbox.types import Environment, Limits
+from beyondswe.scoring.compose import expected_ids
 from beyondswe.scoring.job import runner_version
+from beyondswe.scoring.patches import apply_patch
+from beyondswe.scoring.reinstall import reference_brings
 from beyondswe.scoring.score import run_tests, score_patch
-from beyondswe.scoring.types import Selection, TestResult, TestRun
+from beyondswe.scoring.types import Selection, TestResult, TestRun, Variation
+from beyondswe.scoring.wheels import Brought
 
 Start = Callable[[Callable[[], Any]], Future[Any]]
 """Has a container's work done as soon as there is room."""
+
+Side = Callable[[Instance, bool, Selection | None, Variation | None], Callable[[], TestRun]]
+"""The work of one run, see `Verification._sides`."""
+
+_COMPARED = ("image_digest", "python", "pytest", "runner", "beyondswe")
 
 TRIES = 3
 """How often a container's work is tried when the engine fails."""
@@ -42,23 +62,37 @@ class Verified:
     findings: Findings = field(default_factory=Findings)
     reason: str = ""  # why it was rejected
     failed: bool = False  # it could not be verified: its image, its data, the engine
+    minded: Minded | None = None  # what was varied, and which tests mind
+    changed: tuple[str, ...] = ()  # what is other than in the record that was checked
 
     @property
     def accepted(self) -> bool:
         return not self.reason
 
+    @property
+    def status(self) -> str:
+        return "verified" if self.accepted else "failed" if self.failed else "rejected"
+
     def to_row(self) -> dict[str, Any]:
         """For ``--json``."""
+        record = self.instance.verification or {} if self.accepted else {}
         return {
             "instance_id": self.instance.instance_id,
             "family": str(self.instance.family),
-            "status": "verified" if self.accepted else "failed" if self.failed else "rejected",
+            "status": self.status,
             "reason": self.reason or None,
             "fail_to_pass": len(self.findings.fail_to_pass),
             "pass_to_pass": len(self.findings.pass_to_pass),
             "tests": len(self.findings.expected),
             "flaky": self.findings.flaky,
             "unusable": self.findings.unusable,
+            "broken": list(self.findings.broken),
+            "needs_network": list(record.get("needs_network", ())),
+            "perturbed": {name: list(causes) for name, causes in self.minded.tests.items()}
+            if self.minded
+            else {},
+            "changed": list(self.changed),
+            **{name: record.get(name) for name in ("user", "tree", "reinstall", "network")},
         }
 
 
@@ -67,7 +101,8 @@ class Verification:
     """How instances are verified.
 
     ``test_paths`` says where an instance's tests are (nothing: where pytest's configuration says).
-    ``gold`` keeps the lists that instances have, and finds out whether they hold.
+    ``gold`` keeps the lists that instances have, and finds out whether they hold; ``check`` does so in the way that
+    their records name. ``perturb`` also varies what machines vary.
     ``remove_containers`` removes what this process started; ``on_run`` is called after every run.
     """
 
@@ -78,6 +113,8 @@ class Verification:
     runs: int
     workers: int
     gold: bool
+    check: bool
+    perturb: bool
     run_labels: Mapping[str, str]
     remove_containers: Callable[[], None]
     on_run: Callable[[], None]
@@ -142,51 +179,148 @@ class Verification:
             names=instance.project_names,
             run_labels=self.run_labels,
         )
+        if self.check and not instance.verification:
+            return Verified(instance, reason="it has no record to check; verify it first")
+        if environment.flags:
+            return Verified(
+                instance,
+                reason="its image holds what may be a later state of the project, for agents to read: "
+                + "; ".join(environment.flags[:5]),
+            )
         patch = reference_patch(instance, environment)
+        side = self._sides(environment, patch)
         selection = self._selection(instance)
 
-        def side(change: str | None, selection: Selection | None) -> Callable[[], TestRun]:
+        def runs(
+            wanted: Sequence[tuple[Instance, bool, Selection | None, Variation | None]],
+        ) -> list[TestRun]:
+            return [future.result() for future in [start(side(*each)) for each in wanted]]
+
+        if self.check:
+            (first,) = runs([(instance, True, selection, None)])
+            way = Way(instance, first)
+        else:
+            way = find_way(
+                instance,
+                lambda wanted: runs([(one, True, selection, variation) for one, variation in wanted]),
+                lambda: start(lambda: self._brings(instance, environment, patch)).result(),
+                listed=self.gold,
+            )
+        # Sides alternate, so that what changes on this machine in the meantime changes for both.
+        changes = [change for _ in range(self.runs) for change in (False, True)][:-1]
+        found = runs([(way.instance, change, selection, None) for change in changes])
+        before, after = found[0::2], [way.first, *found[1::2]]
+        findings = (judge_suite if instance.is_doc2repo else judge_issue)(before, after)
+        if self.gold or self.check:
+            findings = held_against(instance, findings)
+        minded = None
+        if self.perturb and not findings.rejected:
+            minded = self._minded(way.instance, findings, runs)
+            if not (self.gold or self.check):
+                findings = without(findings, minded.tests, in_words(minded))
+        if findings.rejected:
+            return Verified(instance, findings, _why(findings.rejected, way), minded=minded)
+        verified = way.instance.model_copy(
+            update={
+                "fail_to_pass": findings.fail_to_pass,
+                "pass_to_pass": findings.pass_to_pass,
+                "test_suite_num": len(findings.expected),
+                "verification": record(way, environment, findings, before, after, minded),
+            }
+        )
+        if self.check:
+            return self._checked(instance, verified, findings, minded, environment, patch, side, start)
+        verified = start(lambda: self._with_controls(verified, environment, patch, after)).result()
+        doubts = self._doubts(verified, environment, patch, side, start)
+        return Verified(verified, findings, doubts, minded=minded)
+
+    def _sides(self, environment: Environment, patch: str) -> Side:
+        """Makes runs: with the reference change or without, what of the tests, and what is other than in scoring."""
+
+        def side(
+            instance: Instance, changed: bool, selection: Selection | None, variation: Variation | None
+        ) -> Callable[[], TestRun]:
             def work() -> TestRun:
                 run = run_tests(
                     self.engine,
                     instance,
                     environment,
-                    change,
+                    patch if changed else None,
                     selection=selection,
                     limits=self.limits,
                     run_labels=self.run_labels,
+                    variation=variation,
                 )
                 self.on_run()
                 return run
 
             return work
 
-        # Sides alternate, so that what changes on this machine in the meantime changes for both.
-        futures = [start(side(change, selection)) for _ in range(self.runs) for change in (None, patch)]
-        runs: list[TestRun] = [future.result() for future in futures]
-        before, after = runs[0::2], runs[1::2]
-        findings = (judge_suite if instance.is_doc2repo else judge_issue)(before, after)
-        if self.gold:
-            findings = _held_against(instance, findings, after)
-        if findings.rejected:
-            return Verified(instance, findings, findings.rejected)
-        verified = instance.model_copy(
-            update={
-                "fail_to_pass": findings.fail_to_pass,
-                "pass_to_pass": findings.pass_to_pass,
-                "test_suite_num": len(findings.expected),
-                "verification": record(instance, environment, findings, before, after),
-            }
+        return side
+
+    def _brings(self, instance: Instance, environment: Environment, patch: str) -> Brought:
+        """What the reference's own wheel brings."""
+        with Trees.above(environment.snapshot.git_dir) as trees:
+            tree = apply_patch(trees, environment.snapshot.tree, patch).tree
+            return reference_brings(
+                self.engine,
+                instance,
+                environment,
+                trees,
+                tree,
+                limits=self.limits,
+                run_labels=self.run_labels,
+            )
+
+    def _minded(
+        self,
+        instance: Instance,
+        findings: Findings,
+        runs: Callable[
+            [Sequence[tuple[Instance, bool, Selection | None, Variation | None]]], Sequence[TestRun]
+        ],
+    ) -> Minded:
+        steady = (*findings.fail_to_pass, *findings.pass_to_pass, *findings.expected)
+        flaky = [name for name in findings.flaky if name not in steady]
+        chosen = None if instance.is_doc2repo else Selection(ids=(*steady, *flaky))
+        return find_minded(
+            steady,
+            flaky,
+            online=instance.score_network == "open",
+            runs=lambda some: runs([(instance, True, chosen, variation) for variation in some]),
         )
-        verified = start(lambda: self._with_controls(verified, environment, patch, after)).result()
-        return Verified(verified, findings, self._doubts(verified, environment, patch, side, start))
+
+    def _checked(
+        self,
+        instance: Instance,
+        found: Instance,
+        findings: Findings,
+        minded: Minded | None,
+        environment: Environment,
+        patch: str,
+        side: Side,
+        start: Start,
+    ) -> Verified:
+        """What a record that is checked has become: the same lists and controls, and a line on the check."""
+        old, new = dict(instance.verification or {}), dict(found.verification or {})
+        line = {name: new[name] for name in (*_COMPARED, "runs")} | {"date": date.today().isoformat()}
+        kept = instance.model_copy(
+            update={"verification": {**old, "checked": [*old.get("checked", ()), line]}}
+        )
+        changed = tuple(
+            f"{name}: {old[name]}, now {new[name]}"
+            for name in _COMPARED
+            if name in old and old[name] != new[name]
+        )
+        doubts = self._doubts(instance, environment, patch, side, start)
+        return Verified(kept, findings, doubts, minded=minded, changed=changed)
 
     def _selection(self, instance: Instance) -> Selection | None:
         """What is run to find tests: those that the lists name (``gold``), else everything that there is."""
         if instance.is_doc2repo:
             return None  # its suite
-        if self.gold:
-            return Selection(ids=(*instance.fail_to_pass, *instance.pass_to_pass))
+        if self.gold or self.check:
+            return Selection(ids=tuple(expected_ids(instance).values()))
         paths = tuple(self.test_paths(instance))
         if instance.f2p_script and not paths:
             paths = (".",)  # it lies in the workdir, where a configured testpaths may not look
@@ -214,12 +348,14 @@ class Verification:
         instance: Instance,
         environment: Environment,
         patch: str,
-        side: Callable[[str | None, Selection | None], Callable[[], TestRun]],
+        side: Side,
         start: Start,
     ) -> str:
         """Score the instance as an attempt would be: the reference must resolve it, no change must not."""
         expected = (*instance.fail_to_pass, *instance.pass_to_pass)
-        untouched = start(side(None, None if instance.is_doc2repo else Selection(ids=expected)))
+        untouched = start(
+            side(instance, False, None if instance.is_doc2repo else Selection(ids=expected), None)
+        )
         scored = start(
             lambda: score_patch(
                 self.engine,
@@ -244,14 +380,25 @@ class Verification:
         return ""
 
 
+def _why(rejected: str, way: Way) -> str:
+    """The reason with what was tried besides."""
+    if way.needs_network:
+        rejected += f"; {len(way.needs_network)} pass with the network only (score_network: open)"
+    if way.why_not_built:
+        rejected += f"; the project could not be built anew for its tests: {way.why_not_built}"
+    return rejected
+
+
 def record(
-    instance: Instance,
+    way: Way,
     environment: Environment,
     findings: Findings,
     before: Sequence[TestRun],
     after: Sequence[TestRun],
+    minded: Minded | None,
 ) -> dict[str, Any]:
     """What is known of the verification, to travel with the instance."""
+    instance = way.instance
     facts: dict[str, Any] = {
         "runs": len(after),
         "excluded_rate_95": round(excluded_rate(len(after)), 4),
@@ -259,10 +406,11 @@ def record(
         "pass_to_pass": len(findings.pass_to_pass),
         "flaky": findings.flaky,
         "unusable": len(findings.unusable),
+        "needs_network": list(way.needs_network),
         "unfinished_before": sum(not run.finished for run in before),
         "image": instance.image,
         "image_digest": environment.image_digest,
-        "user": environment.user or "root",
+        **described(instance, environment.user),
         "network": instance.score_network,
         "index_date": instance.index_date,
         "python": after[-1].python,
@@ -270,38 +418,10 @@ def record(
         "runner": runner_version(),
         "beyondswe": __version__,
     }
+    if way.why_not_built:
+        facts["not_built"] = way.why_not_built
+    if minded is not None:
+        facts["perturbed"] = minded.to_record()
     if instance.is_doc2repo:
         facts["tests"] = list(findings.expected)
     return facts
-
-
-def _held_against(instance: Instance, findings: Findings, after: Sequence[TestRun]) -> Findings:
-    """The lists that an instance has, kept where the runs bear them out; else why not."""
-    if instance.is_doc2repo:
-        if not findings.rejected and len(findings.expected) != instance.test_suite_num:
-            found, said = len(findings.expected), instance.test_suite_num
-            return replace(
-                findings, rejected=f"{found} tests of the suite are fit to count, the row expects {said}"
-            )
-        return findings
-    listed = (*instance.fail_to_pass, *instance.pass_to_pass)
-    steady = {*findings.fail_to_pass, *findings.pass_to_pass}
-    wrong = [
-        f"{test} does not pass in every run with the reference change"
-        for test in listed
-        if test not in steady
-    ]
-    wrong += [
-        f"{test} passes without the reference change, but is listed as FAIL_TO_PASS"
-        for test in instance.fail_to_pass
-        if test in findings.pass_to_pass
-    ]
-    if findings.rejected and not wrong:
-        return findings
-    more = f" and {len(wrong) - 5} more" if len(wrong) > 5 else ""
-    return replace(
-        findings,
-        fail_to_pass=instance.fail_to_pass,
-        pass_to_pass=instance.pass_to_pass,
-        rejected=f"its lists do not hold: {'; '.join(wrong[:5])}{more}" if wrong else "",
-    )

@@ -48,6 +48,7 @@ def verdict_key(
         limits.cpus,
         limits.memory,
         limits.pids,
+        limits.disk,
         limits.test_timeout,
     ]
     return hashlib.sha256(json.dumps(question).encode()).hexdigest()

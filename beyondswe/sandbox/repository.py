@@ -310,13 +310,16 @@ def _pack_objects(new: Path, tips: Sequence[bytes], borrowed: Mapping[str, str])
         new,
         *(
             "-c",
+            "pack.compression=1",
+            "-c",
             "pack.writeReverseIndex=false",
             "-c",
             "core.commitGraph=false",
             "-c",
             "core.multiPackIndex=false",
         ),
-        *("pack-objects", "--revs", "--delta-base-offset", "--no-write-bitmap-index", "-q"),
+        # Deltas that are there are kept, new ones not looked for: in a tree of 1 GiB that takes minutes.
+        *("pack-objects", "--revs", "--delta-base-offset", "--no-write-bitmap-index", "--window=0", "-q"),
         str(new / "objects" / "pack" / "pack"),
         stdin=b"\n".join(tips) + b"\n",
         env=borrowed,

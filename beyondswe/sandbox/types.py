@@ -75,6 +75,7 @@ class Ended:
     stderr: bytes
     truncated: bool
     seconds: dict[str, float] = field(default_factory=dict)  # create, put, start, wait, logs, remove
+    out_of_disk: bool = False  # ended by the host since it held more on the disk than it may
 
 
 class Sandbox(Protocol):

@@ -418,6 +418,11 @@ def _configs(trees: Trees, tree: str, instance: Instance) -> tuple[PytestConfig,
         raise _fault(instance, "the addopts of its pytest configuration cannot be split", error) from error
 
 
+def is_sealed(instance: Instance) -> bool:
+    """Whether the instance was verified, and so is scored, by a user who cannot write to the tree."""
+    return (instance.verification or {}).get("tree") == "read_only"
+
+
 def expected_ids(instance: Instance) -> dict[str, str]:
     """Each expected id and what pytest calls it: the same, save where the instance's ``renames`` say
     otherwise.
@@ -446,7 +451,7 @@ def child_task(
 
     ``ids`` None runs whatever the targets hold, and then the configuration's own selection counts. ``roots``
     come first on the import path, ``append`` last; ``commands`` are folders put at the end of ``PATH``; ``added``
-    are modules that come last of all of their name.
+    are modules that come last of all of their name. What was built anew is added by `reinstall`.
     """
     stem = f".beyondswe-{secrets.token_hex(4)}-"
     named, copies = [], []
@@ -462,7 +467,10 @@ def child_task(
         "targets": [f"./{target}" if target.startswith("-") else target for target in targets],
         "ids": ids,
         "roots": list(roots),
+        "front": [],
+        "library": {"path": "", "modules": []},
         "append": list(append),
+        "first_commands": [],
         "commands": list(commands),
         "added": sorted(posixpath.join(*module).decode("utf-8", "surrogateescape") for module in added),
     }

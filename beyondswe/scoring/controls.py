@@ -24,7 +24,7 @@ import string
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-OPAQUE = frozenset({"constant", "call", "table"})
+OPAQUE = frozenset({"constant", "call", "table", "key"})
 """Kinds of sites whose form nobody can tell who does not know the answer."""
 
 _UNRELATED = ("EOFError", "BufferError")
@@ -59,7 +59,7 @@ class Site:
     """One place in a test that has two forms. Offsets are bytes; ``start == end`` is an insertion."""
 
     test: str  # "test_x" or "TestA::test_x": the id behind the file, without parameters
-    kind: str  # constant, call, table, raises, truth, last
+    kind: str  # constant, call, table, key, raises, truth, last
     index: int  # position among the sites of this test; stable for a given source
     start: int
     end: int
@@ -144,7 +144,10 @@ def _functions(body: list[ast.stmt], prefix: str) -> Iterator[tuple[str, _Functi
 def _sites_of(name: str, function: _Function, source: _Source) -> Iterator[Site]:
     taken: list[tuple[int, int]] = []
     index = 0
-    for kind, start, end, real, wrong in (*_inner(function, source), *_last(function, source)):
+    inner = list(_inner(function, source))
+    opaque = any(candidate[0] in OPAQUE for candidate in inner)
+    found = (*inner, *_last(function, source), *(() if opaque else _keys(function, source)))
+    for kind, start, end, real, wrong in found:
         if any(start < to and since < end for since, to in taken):
             continue
         taken.append((start, end))
@@ -161,6 +164,23 @@ def _inner(function: _Function, source: _Source) -> Iterator[_Candidate]:
             yield from _of_expected_error(node, source)
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
             yield from _of_helper(node.value, source)
+
+
+def _keys(function: _Function, source: _Source) -> Iterator[_Candidate]:
+    """What a result is asked for by name, in a test that compares nothing: ``sun["dawn"]`` and ``sun["dgwn"]``.
+
+    A mapping that has any name (a default for it) would pass with the wrong one, and does so with the reference too.
+    """
+    for node in _walk(function):
+        if (
+            isinstance(node, ast.Subscript)
+            and isinstance(node.ctx, ast.Load)
+            and isinstance(node.value, ast.Name)
+            and isinstance(node.slice, ast.Constant)
+            and isinstance(node.slice.value, str)
+            and _is_telling(node.slice)
+        ):
+            yield _changed("key", node.slice, False, source)
 
 
 def _of_assertion(test: ast.expr, source: _Source) -> Iterator[_Candidate]:

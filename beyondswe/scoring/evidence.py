@@ -60,6 +60,11 @@ class Evidence:
         return bool(self.end["timed_out"]) if self.end else self.ended.timed_out and self.start is not None
 
     @property
+    def out_of_disk(self) -> bool:
+        """The container was ended since it wrote more than it may, and not by itself before."""
+        return self.ended.out_of_disk and self.end is None
+
+    @property
     def out_of_memory(self) -> bool:
         return self.ended.oom_killed or bool(self.end and self.end["oom_kills"])
 

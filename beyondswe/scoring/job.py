@@ -63,13 +63,14 @@ class Job:
 
     workdir: str
     user: str = ""  # who runs the child; the supervisor is root
+    sealed: bool = False  # in place of that user one who cannot write to the workdir
     delete: tuple[bytes, ...] = ()
     write: tuple[Write, ...] = ()
     places: tuple[str, ...] = ()  # folders outside the workdir that files go to; made if need be
     tests: Mapping[str, Any] | None = None  # configs, targets, ids, roots, append, commands (see worker.py)
     rounds: tuple[Round, ...] = ()  # run the tests so often, each time in a form of its own
     command: tuple[str, ...] = ()  # in place of tests; ``{python}`` is the image's interpreter
-    environment: Mapping[str, str] | None = None  # more variables for the command
+    environment: Mapping[str, str] | None = None  # more variables for the command or the tests
     collect: str = ""  # the folder whose files a command leaves for us
 
 
@@ -133,7 +134,8 @@ def _run(
 def runner_version() -> str:
     """Names the runner by its content: same version, same behaviour (part of the verdict cache's key)."""
     digest = hashlib.sha256()
-    for name, data in _runner().items():
+    versioned = {**_runner(), "build.py": resource("harness", "runner", "build.py").read_bytes()}
+    for name, data in versioned.items():
         digest.update(b"%s %d\0" % (name.encode(), len(data)) + data)
     return digest.hexdigest()[:16]
 
@@ -152,6 +154,8 @@ def archive(job: Job, folder: str, time_limit: float) -> bytes:
         "runner": runner_version(),
         "workdir": job.workdir,
         "user": job.user,
+        "sealed": job.sealed,
+        "environment": dict(job.environment or {}),
         "delete": [_text(path) for path in job.delete],
         "places": list(job.places),
         "write": [[write.place, _text(write.path), write.mode, len(write.data)] for write in job.write],
@@ -159,7 +163,7 @@ def archive(job: Job, folder: str, time_limit: float) -> bytes:
         "log_limit": _LOG_LIMIT,
     }
     if job.command:
-        order |= {"command": list(job.command), "environment": dict(job.environment or {})}
+        order |= {"command": list(job.command)}
         order |= {"collect": job.collect, "collect_limit": _FILES_LIMIT}
     else:
         order["tests"] = dict(job.tests or {})

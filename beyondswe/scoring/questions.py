@@ -16,7 +16,7 @@ from beyondswe.instances.model import Instance
 from beyondswe.sandbox.engine import Engine
 from beyondswe.sandbox.trees import SYMLINK, Trees
 from beyondswe.sandbox.types import Environment, Limits
-from beyondswe.scoring.compose import Composition, file_of
+from beyondswe.scoring.compose import Composition, file_of, is_sealed
 from beyondswe.scoring.controls import OPAQUE, Site, render, sites
 from beyondswe.scoring.evidence import Evidence
 from beyondswe.scoring.job import Job, Round, Write, run_rounds
@@ -30,6 +30,7 @@ from beyondswe.scoring.rounds import (
     plan,
     rounds_wanted,
     sampled,
+    thinned,
 )
 from beyondswe.scoring.types import Controls
 from beyondswe.scoring.verdict import infrastructure_fault, result_of, tampering
@@ -129,7 +130,7 @@ def run_plan(
     questions: Sequence[Question],
     drawn: Plan,
     *,
-    network: str,
+    instance: Instance,
     limits: Limits,
     run_labels: Mapping[str, str] | None,
 ) -> tuple[Evidence, ...]:
@@ -139,13 +140,16 @@ def run_plan(
     job = Job(
         workdir=environment.workdir,
         user=environment.user,
+        sealed=is_sealed(instance),
         delete=composition.delete,
         write=composition.write,
         places=composition.places,
         tests=composition.tests,
         rounds=tuple(Round(served(sheets, forms), ids, _targets(composition, files)) for forms in drawn),
     )
-    return run_rounds(engine, environment.image, job, limits=limits, network=network, run_labels=run_labels)
+    return run_rounds(
+        engine, environment.image, job, limits=limits, network=instance.score_network, run_labels=run_labels
+    )
 
 
 def _targets(composition: Composition, files: Collection[str]) -> tuple[str, ...]:
@@ -168,7 +172,7 @@ def questions_of(
     f2p = _questions(record, [expected[name] for name in instance.fail_to_pass], hidden=True)
     asked = {question.function for question in f2p}
     p2p = _questions(record, [expected[name] for name in instance.pass_to_pass], hidden=False)
-    return f2p + sampled([one for one in p2p if one.function not in asked], P2P_SAMPLE, dice)
+    return thinned(f2p, dice) + sampled([one for one in p2p if one.function not in asked], P2P_SAMPLE, dice)
 
 
 def _questions(record: Mapping[str, Sequence[str]], ids: Iterable[str], *, hidden: bool) -> list[Question]:
@@ -228,7 +232,7 @@ def ask(
             sheets,
             questions,
             drawn,
-            network=instance.score_network,
+            instance=instance,
             limits=limits,
             run_labels=run_labels,
         )

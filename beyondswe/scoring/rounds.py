@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from beyondswe.scoring.types import TestResult
 
@@ -24,7 +24,11 @@ MOST_ROUNDS = 6
 LEAST_ROUNDS = 2
 CHANCE = 1 / 64
 """The chance of guessing every answer that rounds are added for, as long as they are cheap."""
+UNSURE, UNSURE_ROUNDS = 1 / 4, 4
+"""Where even the affordable rounds leave a better chance than that, there are up to so many, whatever they cost."""
 P2P_SAMPLE = 20
+IDS_SAMPLE = 12
+"""Ids that are asked of a hidden function with many parameters; all of them get one form."""
 SUITE_SAMPLE = 40
 
 
@@ -57,8 +61,16 @@ def chance(questions: Sequence[Question], rounds: int) -> float:
 
 
 def rounds_wanted(questions: Sequence[Question], affordable: int) -> int:
-    """As few rounds as make guessing hopeless, and no more than are affordable (but `LEAST_ROUNDS`)."""
+    """As few rounds as make guessing hopeless, and no more than are affordable (but `LEAST_ROUNDS`, and where that
+    leaves much to luck, `UNSURE_ROUNDS`).
+    """
     most = min(MOST_ROUNDS, max(LEAST_ROUNDS, affordable))
+    while (
+        most < UNSURE_ROUNDS
+        and chance(questions, most) > UNSURE
+        and chance(questions, most + 1) < chance(questions, most)
+    ):
+        most += 1
     best = min(chance(questions, rounds) for rounds in range(LEAST_ROUNDS, most + 1))
     enough = max(best, CHANCE)
     return next(rounds for rounds in range(LEAST_ROUNDS, most + 1) if chance(questions, rounds) <= enough)
@@ -78,6 +90,15 @@ def _drawn(question: Question, rounds: int, dice: random.Random) -> list[str | N
     if not before and not any(forms):
         forms[dice.randrange(1, rounds)] = dice.choice(question.forms)
     return forms
+
+
+def thinned(questions: Sequence[Question], dice: random.Random) -> list[Question]:
+    """The same functions, with a part of their ids where there are many: what is asked is drawn after what passed."""
+    return [
+        replace(one, ids=tuple(name for name in one.ids if name in chosen))
+        for one in questions
+        for chosen in [set(dice.sample(one.ids, min(IDS_SAMPLE, len(one.ids))))]
+    ]
 
 
 def sampled(questions: Sequence[Question], most: int, dice: random.Random) -> list[Question]:

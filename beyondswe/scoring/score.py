@@ -11,13 +11,13 @@ from beyondswe.instances.model import Instance
 from beyondswe.sandbox.engine import Engine
 from beyondswe.sandbox.trees import Trees
 from beyondswe.sandbox.types import Environment, Limits
-from beyondswe.scoring import doc2repo
-from beyondswe.scoring.compose import Composition, compose, expected_ids
+from beyondswe.scoring import doc2repo, reinstall
+from beyondswe.scoring.compose import Composition, compose, expected_ids, is_sealed
 from beyondswe.scoring.evidence import Evidence
 from beyondswe.scoring.job import Job, run_job
 from beyondswe.scoring.patches import Applied, How, PatchRejected, apply_patch
 from beyondswe.scoring.questions import Asked, ask
-from beyondswe.scoring.types import Scored, Selection, Status, TestResult, TestRun
+from beyondswe.scoring.types import Scored, Selection, Status, TestResult, TestRun, Variation
 from beyondswe.scoring.verdict import infrastructure_fault, judge, oddities, result_of, tampering
 
 
@@ -92,8 +92,11 @@ def run_tests(
     selection: Selection | None = None,
     limits: Limits,
     run_labels: Mapping[str, str] | None = None,
+    variation: Variation | None = None,
 ) -> TestRun:
     """Run hidden tests and suite on a side of the reference change: ``None`` before it, its patch after it.
+
+    ``variation``: what is other than in scoring.
 
     The same job as `score_patch`: same restoring, same configuration, same runner. Without a selection the
     instance's expected ids are run; Doc2Repo runs its suite. Raises `EngineError` or `ScoringError` where
@@ -102,7 +105,9 @@ def run_tests(
     begun = time.perf_counter()
     with Trees.above(environment.snapshot.git_dir) as trees:
         applied = apply_patch(trees, environment.snapshot.tree, patch_text or "")
-        done = _run(engine, instance, environment, trees, applied, selection, limits, run_labels, begun)
+        done = _run(
+            engine, instance, environment, trees, applied, selection, limits, run_labels, begun, variation
+        )
     evidence = done.evidence
     if reason := infrastructure_fault(evidence):
         raise ScoringError(f"instance {instance.instance_id}: {reason}")
@@ -135,6 +140,7 @@ def _run(
     limits: Limits,
     run_labels: Mapping[str, str] | None,
     begun: float,
+    variation: Variation | None = None,
 ) -> _Done:
     ready = time.perf_counter()
     made = compose_job(
@@ -144,10 +150,12 @@ def _run(
     job = Job(
         workdir=environment.workdir,
         user=environment.user,
+        sealed=is_sealed(instance),
         delete=composition.delete,
         write=composition.write,
         places=composition.places,
-        tests=composition.tests,
+        tests={**composition.tests, "vary": dict(variation.inside)} if variation else composition.tests,
+        environment=variation.environment if variation else None,
     )
     timings = {"apply": ready - begun, **made.timings}
     timings["compose"] = time.perf_counter() - ready - timings.get("build", 0.0)
@@ -156,7 +164,7 @@ def _run(
         environment.image,
         job,
         limits=limits,
-        network=instance.score_network,
+        network=(variation.network if variation else None) or instance.score_network,
         run_labels=run_labels,
     )
     timings |= evidence.ended.seconds
@@ -178,10 +186,17 @@ def compose_job(
     limits: Limits,
     run_labels: Mapping[str, str] | None,
 ) -> Composed:
-    """Compose the job for a tree; of Doc2Repo the package is built first."""
-    if not instance.is_doc2repo:
-        return Composed(compose(trees, environment.snapshot, instance, tree, selection))
+    """Compose the job for a tree; what the instance wants built (Doc2Repo, `reinstall`) is built first."""
     begun = time.perf_counter()
+    if not instance.is_doc2repo:
+        composition = compose(trees, environment.snapshot, instance, tree, selection)
+        if reinstall.mode_of(instance) == reinstall.NONE:
+            return Composed(composition)
+        begun = time.perf_counter()
+        composition, log = reinstall.reinstalled(
+            engine, instance, environment, trees, tree, composition, limits=limits, run_labels=run_labels
+        )
+        return Composed(composition, log=log, timings={"build": time.perf_counter() - begun})
     suite = doc2repo.read_suite(instance)
     built = doc2repo.build_package(
         engine, environment, trees, tree, suite, limits=limits, run_labels=run_labels

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 
 class Status(StrEnum):
@@ -87,6 +89,19 @@ class Selection:
 
     ids: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Variation:
+    """What a run of tests does otherwise than scoring does, to see which tests mind (`verify --perturb`).
+
+    ``inside`` is done by the test process itself: ``order`` (reversed, or a seed that shuffles), ``shift`` (seconds
+    that the clock is off), ``cpus`` (how many there seem to be).
+    """
+
+    environment: Mapping[str, str] = field(default_factory=dict)
+    inside: Mapping[str, Any] = field(default_factory=dict)
+    network: str | None = None
 
 
 @dataclass(frozen=True)

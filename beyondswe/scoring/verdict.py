@@ -73,7 +73,9 @@ def infrastructure_fault(evidence: Evidence) -> str | None:
             "the image has no Python 3.6 or newer that could run the tests "
             f"(exit code {ended.exit_code}: {said}); `python` or `python3` must be on its PATH"
         )
-    if not evidence.applied or (evidence.end is None and not (ended.oom_killed or ended.timed_out)):
+    if not evidence.applied or (
+        evidence.end is None and not (ended.oom_killed or ended.timed_out or ended.out_of_disk)
+    ):
         return f"the test runner ended too early (exit code {ended.exit_code}: {said})"
     if evidence.start is not None and evidence.start["pytest"] is None and evidence.start["missing"]:
         return "the image has no pytest for its Python; install it when the environment is built"
@@ -118,6 +120,9 @@ def oddities(evidence: Evidence) -> tuple[tuple[str, ...], str | None]:
     if evidence.out_of_memory:
         flags.append("out_of_memory")
         error = "the memory limit was reached; tests that did not end by then are not passed"
+    if evidence.out_of_disk:
+        flags.append("out_of_disk")
+        error = "the limit on the disk was reached; tests that did not end by then are not passed"
     if evidence.timed_out:
         error = "the time limit for the tests was reached; tests that did not end by then are not passed"
     elif start is not None and start["pytest"] is None:

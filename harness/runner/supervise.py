@@ -28,6 +28,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import tree
 
 FAULT = 70
+NOBODY = 65534  # the user, and the group, who owns nothing
 LINE_LIMIT = 1 << 18  # bytes of one record
 RECORDS_LIMIT = 96 << 20  # bytes of all records: some 200,000 tests, and less than the host reads
 FORGED_LIMIT = 20  # lines that are shown; the rest is counted
@@ -181,11 +182,11 @@ def run(folder, frames):
     frames.send("applied", **counts)
 
     environment = dict(os.environ)
-    user = user_of(job["user"], environment)
+    user = sealed_user(workdir, environment) if job["sealed"] else user_of(job["user"], environment)
+    environment.update(job["environment"])
     log = HeadTail(job["log_limit"])
     if "command" in job:
         argv = [part.replace("{python}", sys.executable) for part in job["command"]]
-        environment.update(job["environment"])
         child = start(argv, environment, user, workdir)
         ended = child.watch(os.urandom(32), None, log, frames, job["time_limit"])
         if job.get("collect") and ended["exit_code"] == 0:
@@ -575,6 +576,16 @@ def user_of(spec, environment):
         groups = [gid]
     environment["HOME"] = home  # the engine set root's, since the supervisor is root
     return uid, gid, groups
+
+
+def sealed_user(workdir, environment):
+    """Somebody who cannot write to the tree, with a home of their own."""
+    tree.seal(workdir, NOBODY)
+    home = b"/tmp/beyondswe-" + binascii.hexlify(os.urandom(6))
+    os.mkdir(home, 0o700)
+    os.chown(home, NOBODY, NOBODY)
+    environment.update(HOME=os.fsdecode(home), USER="nobody", LOGNAME="nobody")
+    return NOBODY, NOBODY, [NOBODY]
 
 
 def close_to_others():

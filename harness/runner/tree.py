@@ -118,6 +118,27 @@ def forget_compiled(root, path):
         os.close(folder)
 
 
+def seal(root, uid):
+    """Leave nothing below a folder that the user ``uid``, who is in no group of anybody else, can write to."""
+    folders = [root]
+    while folders:
+        folder = folders.pop()
+        _seal(folder, os.lstat(folder), uid)
+        for entry in os.scandir(folder):
+            found = entry.stat(follow_symlinks=False)
+            if stat.S_ISDIR(found.st_mode):
+                folders.append(entry.path)
+            elif stat.S_ISREG(found.st_mode):
+                _seal(entry.path, found, uid)
+
+
+def _seal(path, found, uid):
+    if found.st_uid == uid or found.st_gid == uid:
+        os.chown(path, 0, 0)
+    if found.st_mode & 0o002 or found.st_uid == uid:
+        os.chmod(path, stat.S_IMODE(found.st_mode) & ~0o022)
+
+
 def remove_all(path):
     """Remove a folder of ours and everything in it."""
     folder = os.open(os.path.dirname(path) or b"/", _FOLDER)

@@ -138,7 +138,82 @@ def inside(path, folder):
     return bool(path) and (real == root or real.startswith(root.rstrip(os.sep) + os.sep))
 
 
-def reporter(pytest, send, ids, workdir):
+def other_order(items, order):
+    """Verification only: the tests of a file in another order, the files too."""
+    if order == "reversed":
+        items.reverse()
+        return
+    import random
+
+    random.Random(order).shuffle(items)
+
+
+def other_machine(vary):
+    """Verification only: the clock off by so many seconds, fewer processors, as far as Python code asks for them."""
+    if "cpus" in vary:
+        count = vary["cpus"]
+        if hasattr(os, "sched_setaffinity"):
+            os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:count])
+        os.cpu_count = lambda: count
+        if hasattr(os, "process_cpu_count"):
+            os.process_cpu_count = os.cpu_count
+    if "shift" in vary:
+        shift_clock(vary["shift"])
+
+
+def shift_clock(seconds):
+    import datetime
+    import time
+
+    now, now_ns, delta = time.time, getattr(time, "time_ns", None), datetime.timedelta(seconds=seconds)
+    time.time = lambda: now() + seconds
+    if now_ns is not None:
+        time.time_ns = lambda: now_ns() + seconds * 10**9
+    for name in ("localtime", "gmtime", "ctime"):
+        real = getattr(time, name)
+        setattr(time, name, lambda when=None, real=real: real(time.time() if when is None else when))
+    strftime, asctime = time.strftime, time.asctime
+    time.strftime = lambda form, when=None: strftime(form, time.localtime() if when is None else when)
+    time.asctime = lambda when=None: asctime(time.localtime() if when is None else when)
+
+    class Same(type):
+        def __instancecheck__(cls, value):
+            return isinstance(value, cls.__mro__[1])
+
+        def __subclasscheck__(cls, other):
+            return issubclass(other, cls.__mro__[1])
+
+    class date(Same("base", (datetime.date,), {})):
+        @classmethod
+        def today(cls):
+            return cls.fromordinal((datetime_class.today() + delta).toordinal())
+
+    class moment(Same("base", (datetime.datetime,), {})):
+        @classmethod
+        def now(cls, tz=None):
+            return cls._shifted(datetime_class.now(tz))
+
+        @classmethod
+        def utcnow(cls):
+            return cls._shifted(datetime_class.utcnow())
+
+        @classmethod
+        def today(cls):
+            return cls._shifted(datetime_class.today())
+
+        @classmethod
+        def _shifted(cls, real):
+            real += delta
+            return cls.combine(real.date(), real.timetz())
+
+    datetime_class = datetime.datetime
+    for own, name in ((date, "date"), (moment, "datetime")):
+        own.__name__ = own.__qualname__ = name
+        own.__module__ = "datetime"
+        setattr(datetime, name, own)
+
+
+def reporter(pytest, send, ids, workdir, vary):
     """A plugin that leaves only the wanted tests (``ids`` None: all) and reports what becomes of them."""
     wanted = None if ids is None else frozenset(ids)
     raised = {}
@@ -167,6 +242,8 @@ def reporter(pytest, send, ids, workdir):
 
         @pytest.hookimpl(trylast=True)
         def pytest_collection_modifyitems(self, config, items):
+            if "order" in vary:
+                other_order(items, vary["order"])
             seen = set()
             twice = set()
             for item in items:
@@ -261,7 +338,7 @@ class Added(object):
         roots = (task["workdir"], os.path.realpath(task["workdir"]))
         self.places = {os.path.join(root, path) for root in roots for path in task["added"]}
         self.names = set(map(os.path.basename, task["added"]))
-        self.built = set(task["append"])
+        self.built = set(task["append"]) | set(task["front"]) | {task["library"]["path"]}
         self.find = importlib.machinery.PathFinder.find_spec
 
     def find_spec(self, fullname, path=None, target=None):
@@ -288,14 +365,44 @@ def set_path(task):
     """The tree comes first, as with ``python -m pytest``; what was installed for it comes last."""
     old = task["pythonpath"].split(os.pathsep) if task["pythonpath"] else []
     sys.path[:0] = task["roots"] + old
+    built = task["front"] + built_modules(task)
+    # Metadata that was built anew stands before what the tree and the image have of it.
+    sys.path[:0] = task["front"]
+    at = len(task["front"]) + len(task["roots"])
+    sys.path[at:at] = built[len(task["front"]) :]
     sys.path += task["append"]
-    variable = os.pathsep.join(old + task["append"])
+    variable = os.pathsep.join(built + old + task["append"])
     if variable:
         os.environ["PYTHONPATH"] = variable
     if task["added"]:
         sys.meta_path.insert(sys.meta_path.index(importlib.machinery.PathFinder), Added(task))
-    if task["commands"]:
-        os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", os.defpath)] + task["commands"])
+    if task["commands"] or task["first_commands"]:
+        paths = task["first_commands"] + [os.environ.get("PATH", os.defpath)] + task["commands"]
+        os.environ["PATH"] = os.pathsep.join(paths)
+
+
+def built_modules(task):
+    """The folder of modules that were built anew, where those of the tree are not what is imported anyway."""
+    modules = task["library"]["modules"]
+    for name in modules:
+        try:
+            spec = importlib.machinery.PathFinder.find_spec(name) or editable(name)
+        except Exception:
+            spec = None  # a name that nothing can be found by
+        places = [spec.origin] + list(spec.submodule_search_locations or []) if spec else []
+        if any(inside(place, task["workdir"]) for place in places if place):
+            return []
+    return [task["library"]["path"]] if modules else []
+
+
+def editable(name):
+    """What a finder of an editable installation says of a module."""
+    for finder in sys.meta_path:
+        if finder is not importlib.machinery.PathFinder and hasattr(finder, "find_spec"):
+            spec = finder.find_spec(name, None)
+            if spec is not None:
+                return spec
+    return None
 
 
 def main(task):
@@ -312,8 +419,9 @@ def main(task):
         leave(3)
     version = version_of(pytest)
     send(w="start", pytest=pytest.__version__, file=getattr(pytest, "__file__", None), from_tree=from_tree)
-    plugin = reporter(pytest, send, task["ids"], task["workdir"])
+    plugin = reporter(pytest, send, task["ids"], task["workdir"], task.get("vary", {}))
     options = arguments(task, version)
+    other_machine(task.get("vary", {}))
     set_path(task)
     os.chdir(task["workdir"])
     sys.argv[:] = [pytest.__file__] + options

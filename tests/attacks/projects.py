@@ -107,6 +107,56 @@ NAMED_TEST_TEST = (
     "from helpers import check\nfrom test import mul\n\n\ndef test_mul():\n    check(mul(4, 5), 20)\n"
 )
 NAMED_TEST_REFERENCE = {"test/ops.py": FIXED}
+REGISTERED = {
+    "tinycalc/__init__.py": "",
+    "tinycalc/core.py": LIBRARY,
+    "tests/test_core.py": "from tinycalc.core import add\n\n\ndef test_add():\n    assert add(2, 3) == 5\n",
+    "setup.py": (
+        'from setuptools import setup\n\nsetup(\n    name="tinycalc",\n    version="1.0",\n'
+        '    packages=["tinycalc"],\n    entry_points={"tinycalc.ops": ["add = tinycalc.core:add"]},\n)\n'
+    ),
+    ".gitignore": TREE[".gitignore"] + "build/\n",
+}
+REGISTERED_TEST = (
+    "import subprocess\nfrom importlib import metadata\n\n\n"
+    "def operation(name):\n"
+    "    points = metadata.distribution('tinycalc').entry_points\n"
+    "    (point,) = [one for one in points if (one.group, one.name) == ('tinycalc.ops', name)]\n"
+    "    return point.load()\n\n\n"
+    "def test_mul():\n    assert operation('mul')(4, 5) == 20\n\n\n"
+    "def test_mul_zero():\n    assert operation('mul')(7, 0) == 0\n\n\n"
+    "def test_command():\n    assert subprocess.check_output(['tinycalc-mul']) == b'42\\n'\n"
+)
+REGISTERED_REFERENCE = {
+    "tinycalc/core.py": FIXED + "\n\ndef main():\n    print(mul(6, 7))\n",
+    "setup.py": REGISTERED["setup.py"].replace(
+        '    entry_points={"tinycalc.ops": ["add = tinycalc.core:add"]},\n',
+        "    entry_points={\n"
+        '        "tinycalc.ops": ["add = tinycalc.core:add", "mul = tinycalc.core:mul"],\n'
+        '        "console_scripts": ["tinycalc-mul = tinycalc.core:main"],\n    },\n',
+    ),
+}
+GENERATED = {
+    "src/tinycalc/__init__.py": "from tinycalc._table import TABLE\n",
+    "table.txt": "2 3 5\n4 5 9\n",
+    "tests/test_table.py": (
+        "from tinycalc import TABLE\n\n\ndef test_keys():\n    assert set(TABLE) >= {(2, 3), (4, 5)}\n"
+    ),
+    "setup.py": (
+        "from pathlib import Path\n\nfrom setuptools import setup\n\n"
+        "rows = [line.split() for line in Path('table.txt').read_text().splitlines()]\n"
+        "text = ''.join(f'    ({a}, {b}): {c},\\n' for a, b, c in rows)\n"
+        "Path('src/tinycalc/_table.py').write_text('TABLE = {\\n' + text + '}\\n')\n"
+        "setup(name='tinycalc', version='1.0', package_dir={'': 'src'}, packages=['tinycalc'])\n"
+    ),
+    ".gitignore": TREE[".gitignore"] + "_table.py\nbuild/\n",
+}
+GENERATED_TEST = (
+    "from tinycalc import TABLE\n\n\n"
+    "def test_product():\n    assert TABLE[2, 3] == 6\n\n\n"
+    "def test_other_product():\n    assert TABLE[4, 5] == 20\n"
+)
+GENERATED_REFERENCE = {"table.txt": "2 3 6\n4 5 20\n"}
 SPECIFICATION = "# tinycalc\n\n`add(a, b)` gives the sum of two numbers, `mul(a, b)` their product.\n"
 COMMIT = "git -c user.name=beyondswe -c user.email=bench@example.org commit -q --date=2020-01-01T00:00:00Z"
 REPOSITORY = f"""
@@ -199,5 +249,23 @@ PROJECTS = (
         test_file="checks/test_mul.py",
         test=NAMED_TEST_TEST,
         kept="checks/test_add.py::test_add",
+    ),
+    Project(
+        kind="R",
+        name="registered",
+        tree=REGISTERED,
+        reference=REGISTERED_REFERENCE,
+        test_file="tests/test_ops.py",
+        test=REGISTERED_TEST,
+        kept="tests/test_core.py::test_add",
+    ),
+    Project(
+        kind="B",
+        name="generated",
+        tree=GENERATED,
+        reference=GENERATED_REFERENCE,
+        test_file="tests/test_product.py",
+        test=GENERATED_TEST,
+        kept="tests/test_table.py::test_keys",
     ),
 )

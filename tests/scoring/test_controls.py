@@ -70,6 +70,12 @@ def test_helper_call():
     helper(2 * 3, 6)
 
 
+def test_named_parts():
+    parts = dict(zip(["dawn", "dusk"], "ab"))
+    parts["dusk"]
+    part = parts["dawn"]
+
+
 def test_nothing_to_change():
     x = []
     x.append(object())
@@ -244,3 +250,11 @@ def test_a_source_that_cannot_be_read_has_no_sites(source: bytes) -> None:
 
 def test_a_test_on_one_line_has_no_closing_assertion() -> None:
     assert sites(b"def test_x(): pass\n", ["test_x"]) == {}
+
+
+def test_what_a_result_is_asked_for_is_changed_only_where_nothing_is_compared() -> None:
+    asked = b"def test_x():\n    found = f()\n    a = found['dawn']\n    found['kept'] = 1\n    g['x']\n    f()['late']\n"
+    kinds = [site.kind for site in sites(asked, ["test_x"])["test_x"]]
+    assert kinds == ["last", "key"]  # the closing assertion keeps its number
+    compared = asked + b"    assert a == 'noon'\n"
+    assert "key" not in [site.kind for site in sites(compared, ["test_x"])["test_x"]]

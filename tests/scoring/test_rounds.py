@@ -9,6 +9,7 @@ import pytest
 
 from beyondswe.scoring.rounds import (
     CHANCE,
+    IDS_SAMPLE,
     LEAST_ROUNDS,
     MOST_ROUNDS,
     Question,
@@ -17,6 +18,7 @@ from beyondswe.scoring.rounds import (
     plan,
     rounds_wanted,
     sampled,
+    thinned,
 )
 from beyondswe.scoring.types import TestResult
 
@@ -50,9 +52,21 @@ def test_there_are_as_many_rounds_as_make_guessing_hopeless(number: int, rounds:
     assert chance(asked, rounds) <= max(CHANCE, chance(asked, MOST_ROUNDS))
 
 
-def test_there_are_no_more_rounds_than_are_affordable_and_never_less_than_two() -> None:
-    assert rounds_wanted(functions(1), affordable=3) == 3
-    assert rounds_wanted(functions(1), affordable=0) == LEAST_ROUNDS
+def test_there_are_no_more_rounds_than_are_affordable_save_where_much_is_left_to_luck() -> None:
+    assert rounds_wanted(functions(4), affordable=2) == 2
+    assert rounds_wanted(functions(2), affordable=0) == LEAST_ROUNDS
+    assert rounds_wanted(functions(1), affordable=0) == rounds_wanted(functions(1), affordable=3) == 4
+    assert rounds_wanted(functions(1, forms=2), affordable=0) == 3
+
+
+def test_of_a_function_with_many_ids_some_are_asked_and_of_each_function_one_at_least() -> None:
+    ids = tuple(f"t.py::test_p[{n}]" for n in range(100))
+    asked = [Question("t.py::test_p", ids, ("table:0:1",), True, True), *functions(3)]
+    thin = thinned(asked, random.Random(0))
+    assert [one.function for one in thin] == [one.function for one in asked]
+    assert len(thin[0].ids) == IDS_SAMPLE and set(thin[0].ids) < set(ids)
+    assert thin[1:] == asked[1:]
+    assert thin[0].ids != thinned(asked, random.Random(1))[0].ids
 
 
 def test_rounds_that_make_nothing_harder_are_not_run() -> None:
