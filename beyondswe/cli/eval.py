@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from beyondswe.cli.datasets import dataset_options, image_provider, open_dataset
+from beyondswe.cli.models import gateway_options, gateway_settings, model_facts, refuse_without_model
 from beyondswe.cli.running import carry_out, dataset_facts, run_options, say_skipped
+
+if TYPE_CHECKING:
+    from beyondswe.agents.protocol import Agent
+    from beyondswe.sandbox.types import Network
 
 
 @click.command("eval")
@@ -41,12 +46,13 @@ from beyondswe.cli.running import carry_out, dataset_facts, run_options, say_ski
     metavar="S",
     help="Seconds that the agent may take for an instance.",
 )
+@click.option("--model", metavar="M", help="Model that the agent asks, by the name that its API has for it.")
+@gateway_options
 @click.option(
     "--network",
-    type=click.Choice(["none", "open"]),
-    default="none",
-    show_default=True,
-    help="What the agent's sandbox may reach.",
+    type=click.Choice(["none", "model", "open"]),
+    help="What the agent's sandbox may reach: nothing, the model alone, or everything. Default: what the agent "
+    "needs, and model for a command that is given one.",
 )
 @run_options
 def command(
@@ -55,7 +61,15 @@ def command(
     prompt: str,
     attempts: int,
     timeout: float,
-    network: str,
+    model: str | None,
+    model_url: str | None,
+    max_turns: int,
+    max_cost: float | None,
+    max_tokens: int | None,
+    prices: Path | None,
+    rate: float | None,
+    provider_tools: bool,
+    network: str | None,
     cpus: float,
     memory: int,
     disk: int,
@@ -72,28 +86,46 @@ def command(
     **selection: Any,
 ) -> int:
     """Run an agent on a dataset and score its patches."""
+    from beyondswe.agents.command import CommandAgent
     from beyondswe.agents.loader import agent_from_command, load_agent
     from beyondswe.agents.prompts import Prompts
     from beyondswe.errors import UsageError
+    from beyondswe.gateway.access import AccessSettings
     from beyondswe.runs.settings import Settings
-    from beyondswe.sandbox.types import Limits, Network
+    from beyondswe.sandbox.types import Limits
 
     if (agent is None) == (agent_cmd is None):
         raise UsageError("name the agent by --agent or give a command by --agent-cmd, one of the two")
     chosen = load_agent(agent) if agent is not None else agent_from_command(agent_cmd or "")
-    if chosen.network is Network.OPEN and network != "open":
-        raise UsageError(f"agent {chosen.name} needs the network: give it --network open")
+    reach = _network(chosen, network, has_model=model is not None)
+    gateway = None
+    if model is None:
+        refuse_without_model()
+    else:
+        gateway = gateway_settings(
+            model,
+            model_url=model_url,
+            max_turns=max_turns,
+            max_cost=max_cost,
+            max_tokens=max_tokens,
+            prices=prices,
+            rate=rate,
+            provider_tools=provider_tools,
+        )
     opened = open_dataset(dataset, **selection)
-    prompts = Prompts(prompt, Network(network))
+    prompts = Prompts(prompt, reach)
     for instance in {instance.family: instance for instance in opened.instances}.values():
         prompts.render(instance)  # a template that cannot be filled is told before anything starts
+    if isinstance(chosen, CommandAgent):
+        chosen.prepare()
     asked = Limits(cpus=cpus, memory=memory, disk=disk, timeout=timeout, test_timeout=test_timeout)
     settings = Settings(
         dataset=dataset_facts(opened),
         agent={"name": chosen.name, "version": chosen.version, "digest": chosen.digest},
         limits=asked,
         limits_asked=asked,
-        network=Network(network),
+        network=reach,
+        model=model_facts(gateway) if gateway else None,
         prompt=prompt,
         prompt_sha256=prompts.sha256,
         attempts=attempts,
@@ -107,9 +139,36 @@ def command(
             engine, dataset, python_dir=python_dir, max_disk=max_disk
         ),
         work=lambda made: made.of_agent(chosen, prompts.render),
+        access=AccessSettings(network=reach, model=gateway, roles=getattr(chosen, "roles", frozenset())),
         run_id=run_id,
         runs_dir=runs_dir,
         workers=workers,
         fresh=fresh,
         as_json=as_json,
     )
+
+
+def _network(agent: Agent, asked: str | None, *, has_model: bool) -> Network:
+    """What the sandboxes may reach. `UsageError` where agent, model and network do not fit together."""
+    from beyondswe.agents.command import CommandAgent
+    from beyondswe.agents.oracle import OracleAgent
+    from beyondswe.errors import UsageError
+    from beyondswe.sandbox.types import Network
+
+    network = Network(asked) if asked else agent.network
+    if asked is None and network is Network.NONE and has_model:
+        network = Network.MODEL
+    needs_model = agent.network in (Network.MODEL, Network.FILTERED)
+    if agent.network is Network.OPEN and network is not Network.OPEN:
+        raise UsageError(f"agent {agent.name} needs the network: give it --network open")
+    if needs_model and not has_model:
+        raise UsageError(f"agent {agent.name} needs a model: give it --model M (and --model-url U)")
+    if has_model and isinstance(agent, OracleAgent):
+        raise UsageError(f"--model has no effect: agent {agent.name} asks none")
+    if network is Network.MODEL and not has_model:
+        raise UsageError("--network model leads to a model only: give it --model M")
+    if network is Network.NONE and has_model and isinstance(agent, CommandAgent):
+        raise UsageError(
+            f"with --network none agent {agent.name} cannot reach its model; use --network model"
+        )
+    return network

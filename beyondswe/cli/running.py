@@ -13,6 +13,7 @@ from beyondswe.cli.output import console, emit, json_option, say
 from beyondswe.cli.parameters import memory, size
 
 if TYPE_CHECKING:
+    from beyondswe.gateway.access import AccessSettings
     from beyondswe.instances.dataset import Dataset
     from beyondswe.instances.model import Instance
     from beyondswe.runs.attempt import Attempts, Work
@@ -148,14 +149,17 @@ def carry_out(
     workers: int | None,
     fresh: bool,
     as_json: bool,
+    access: AccessSettings | None = None,
     more: Mapping[str, Any] | None = None,
     rejected: int = 0,
 ) -> int:
     """Begin or go on with the run, work it off, report; the exit code.
 
-    ``more`` stands in the document of ``--json`` beside the report; ``rejected`` rows make the exit code 1.
+    ``access`` is what agents may reach (default: nothing). ``more`` stands in the document of ``--json`` beside
+    the report; ``rejected`` rows make the exit code 1.
     """
     from beyondswe.errors import BeyondSWEError
+    from beyondswe.gateway.access import Access, AccessSettings
     from beyondswe.reports.failures import first_failures
     from beyondswe.reports.report import make_report
     from beyondswe.reports.table import show
@@ -178,27 +182,28 @@ def carry_out(
         say_capped(settings.limits_asked, limits, capping)
         labels = run_labels(run_id)
         try:
-            attempts = Attempts(
-                engine,
-                environments=Environments(engine, provide_image(engine), labels),
-                limits=limits,
-                network=settings.network,
-                run_labels=labels,
-                verdicts=verdicts,
-                fresh=fresh,
-            )
-            try:
-                complete = run.work_off(
+            with Access(engine, access or AccessSettings(), labels) as opened:
+                attempts = Attempts(
                     engine,
-                    by_id,
-                    work(attempts),
-                    workers=workers or int(engine.info.get("NCPU") or 1),
-                    console=console(),
+                    environments=Environments(engine, provide_image(engine), labels),
+                    limits=limits,
+                    access=opened,
+                    run_labels=labels,
+                    verdicts=verdicts,
+                    fresh=fresh,
                 )
-            finally:
-                verdicts.close()
-                report = make_report(run.folder, strict=settings.strict)
-                run.folder.write_json("report.json", report)
+                try:
+                    complete = run.work_off(
+                        engine,
+                        by_id,
+                        work(attempts),
+                        workers=workers or int(engine.info.get("NCPU") or 1),
+                        console=console(),
+                    )
+                finally:
+                    verdicts.close()
+                    report = make_report(run.folder, strict=settings.strict)
+                    run.folder.write_json("report.json", report)
         except BeyondSWEError as error:
             error.add_note(f"To go on: the same command with --run-id {run_id}.")
             raise

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -16,33 +17,59 @@ from typing import TYPE_CHECKING, Any
 
 import beyondswe
 from beyondswe.errors import EngineError, UsageError
-from beyondswe.gateway.egress_config import EgressConfig, default_index
-from beyondswe.gateway.egress_rules import EgressLimits, EgressPolicy
+from beyondswe.gateway.egress_config import EgressConfig, default_index, egress_config
+from beyondswe.gateway.egress_rules import EgressLimits, EgressPolicy, same_host
 from beyondswe.gateway.link import Socket
 from beyondswe.gateway.proxy_build import proxy_python
 from beyondswe.resources import resource
 from beyondswe.sandbox.host import host_bundle
+from beyondswe.sandbox.types import Network
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from beyondswe.instances.model import Instance
 
 
-def policy_of(
-    instance: Instance, *, allow_hosts: Sequence[str] = (), only_allowed: bool = False, config: EgressConfig
-) -> EgressPolicy:
-    """What holds for attempts of an instance."""
-    return EgressPolicy(
-        repo=instance.repo,
-        distributions=instance.distributions,
-        aliases=instance.aliases,
-        docs_hosts=instance.docs_hosts,
-        index_date=instance.index_date,
-        allow_hosts=tuple(allow_hosts),
-        only_allowed=only_allowed,
-        limits=EgressLimits(**config.limits.model_dump()),
-    )
+def policy_for(
+    network: Network, allow_hosts: Sequence[str] = (), config: EgressConfig | None = None
+) -> Callable[[Instance], EgressPolicy] | None:
+    """What holds for attempts of each instance; None where no proxy is needed. `UsageError` for hosts that are none,
+    or that the network gives no use.
+
+    ``filtered`` is the web less the target, and the hosts; ``model`` with hosts is these hosts alone.
+    """
+    hosts = tuple(map(allowed_host, allow_hosts))
+    if hosts and network in (Network.NONE, Network.OPEN):
+        raise UsageError(
+            f"--allow-host has no effect with --network {network.value}: give it with --network model or filtered"
+        )
+    if network is not Network.FILTERED and not hosts:
+        return None
+    limits = EgressLimits(**(config or egress_config()).limits.model_dump())
+
+    def policy(instance: Instance) -> EgressPolicy:
+        return EgressPolicy(
+            repo=instance.repo,
+            distributions=instance.distributions,
+            aliases=instance.aliases,
+            docs_hosts=instance.docs_hosts,
+            index_date=instance.index_date,
+            allow_hosts=hosts,
+            only_allowed=network is Network.MODEL,
+            limits=limits,
+        )
+
+    return policy
+
+
+def allowed_host(text: str) -> str:
+    """A host of ``--allow-host`` as it is compared: HOST or HOST:PORT, lower case. `UsageError` if it is neither."""
+    name, colon, port = text.strip().rpartition(":") if re.search(r":\d+$", text) else (text.strip(), "", "")
+    host = same_host(name)
+    if not host or not re.fullmatch(r"[^\s/?#@*]+", name) or (colon and not 0 < int(port) < 65536):
+        raise UsageError(f"--allow-host {text!r} is no HOST or HOST:PORT, such as api.example.com")
+    return f"{host}{colon}{port}"
 
 
 @dataclass(frozen=True)
@@ -61,10 +88,13 @@ class EgressAttempt:
 
 
 class EgressProxy:
-    """The proxy's process, started when first asked for. Safe to use from many threads; `stop` ends it."""
+    """The proxy's process, started when first asked for. Safe to use from many threads; `stop` ends it.
+
+    ``config`` is this machine's where none is given.
+    """
 
     def __init__(self, config: EgressConfig | None = None) -> None:
-        self.config = config or EgressConfig()
+        self.config = config or egress_config()
         self._process: subprocess.Popen[str] | None = None
         self._folder: Path | None = None
         self._authority = ""

@@ -58,6 +58,10 @@ class Upstream:
                 raise UsageError(
                     f"--model-url {url!r} is no address; write it as https://host/v1 or http://127.0.0.1:8000/v1"
                 )
+            if parts.username or parts.password or parts.query:
+                raise UsageError(
+                    f"--model-url must hold no key, for it is written down; set {ANY_KEY} in the environment"
+                )
         if any_key := environment.get(ANY_KEY):
             return cls(url, dict.fromkeys(_KEYS, any_key))
         keys = {

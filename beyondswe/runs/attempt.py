@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import tempfile
 import threading
 import time
 import traceback
@@ -16,20 +17,25 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from typing import Protocol, runtime_checkable
 
 from beyondswe.agents.protocol import Agent, AgentEnd, AgentStatus, PreparedAttempt
 from beyondswe.errors import AgentError, BeyondSWEError
+from beyondswe.gateway.access import Access, AttemptAccess, Left
+from beyondswe.gateway.atif import call_log, read_calls
 from beyondswe.instances.model import Instance
 from beyondswe.runs.folder import StorageError
 from beyondswe.runs.masking import Mask
+from beyondswe.runs.model_end import MODEL_FLAGS, end_by_gateway, flags_of
 from beyondswe.runs.outcome import Outcome, Usage, attempt_status
+from beyondswe.runs.trajectory import trajectory
 from beyondswe.runs.verdicts import VerdictCache, verdict_key
 from beyondswe.sandbox.disk import DiskWatch
-from beyondswe.sandbox.docker import SandboxDied, start_sandbox
+from beyondswe.sandbox.docker import DockerSandbox, Mount, SandboxDied, start_sandbox
 from beyondswe.sandbox.engine import Engine
 from beyondswe.sandbox.environment import prepare
-from beyondswe.sandbox.types import Environment, Limits, Network
+from beyondswe.sandbox.types import Environment, Limits
 from beyondswe.scoring.extract import PatchTooLarge, extract_patch
 from beyondswe.scoring.job import runner_version
 from beyondswe.scoring.score import score_patch
@@ -40,6 +46,16 @@ Work = Callable[[Instance, int, Path | None], "Finished"]
 ImageProvider = Callable[[Instance], str]
 """Sees to it that an instance's image is there, and gives its name."""
 LEFT_OUT_LISTED = 1000  # paths left out of a patch that an outcome lists
+CARRIED = ("trajectory.json", "egress.jsonl", "logs/model.jsonl")
+"""Files of the agent's work that an attempt takes over from an earlier try whose scoring failed."""
+
+
+@runtime_checkable
+class NeedsMounts(Protocol):
+    """An agent whose sandbox has to see something of the host, such as its runtime layer."""
+
+    def mounts(self, engine: Engine, image: str) -> tuple[Mount, ...]:
+        """What, for a sandbox of this image."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +116,7 @@ class _Evidence:
     error: str | None = None
     permanent: bool = False
     trace: str = ""
+    files: dict[str, bytes] = field(default_factory=dict)  # of the agent's work, by name, not masked
     mask: Mask = field(default_factory=lambda: Mask(os.environ))
 
     @contextmanager
@@ -120,14 +137,14 @@ class Attempts:
         *,
         environments: Environments,
         limits: Limits,
-        network: Network,
+        access: Access,
         run_labels: Mapping[str, str],
         verdicts: VerdictCache,
         fresh: bool = False,
     ) -> None:
         """``fresh`` asks for every verdict anew; the cache is written all the same."""
         self._engine, self._environments, self._limits = engine, environments, limits
-        self._network, self._labels, self._verdicts, self._fresh = network, run_labels, verdicts, fresh
+        self._access, self._labels, self._verdicts, self._fresh = access, run_labels, verdicts, fresh
 
     def of_agent(self, agent: Agent, prompt: Callable[[Instance], str]) -> Work:
         """Attempts in which ``agent`` works on the instance."""
@@ -168,43 +185,74 @@ class Attempts:
     def _run_agent(self, evidence: _Evidence, agent: Agent, prompt: str) -> None:
         environment = evidence.environment
         assert environment is not None
+        name = f"{evidence.instance.instance_id}#{evidence.attempt}"
+        with tempfile.TemporaryDirectory(prefix="attempt-") as folder:
+            record_to = Path(folder, "calls.jsonl")
+            with evidence.timed("setup"):
+                access = self._access.open(name, evidence.instance, record_to)
+            try:
+                with evidence.timed("setup"):
+                    sandbox = start_sandbox(
+                        self._engine,
+                        environment.image,
+                        workdir=environment.workdir,
+                        limits=self._limits,
+                        network=access.network,
+                        env=access.sandbox_env,
+                        run_labels=self._labels,
+                        mounts=agent.mounts(self._engine, environment.image)
+                        if isinstance(agent, NeedsMounts)
+                        else (),
+                    )
+                try:
+                    self._work(evidence, agent, prompt, access, sandbox, record_to)
+                finally:
+                    sandbox.stop()
+            finally:
+                access.abandon()
+
+    def _work(
+        self,
+        evidence: _Evidence,
+        agent: Agent,
+        prompt: str,
+        access: AttemptAccess,
+        sandbox: DockerSandbox,
+        record_to: Path,
+    ) -> None:
+        """From a started sandbox to the patch."""
+        environment = evidence.environment
+        assert environment is not None
         with evidence.timed("setup"):
-            sandbox = start_sandbox(
-                self._engine,
-                environment.image,
-                workdir=environment.workdir,
-                limits=self._limits,
-                network=self._network,
-                env={},
-                run_labels=self._labels,
-            )
-        try:
-            prepared = PreparedAttempt(evidence.instance, environment, prompt, self._limits.timeout)
-            disk = DiskWatch(self._engine, sandbox.id, self._limits.disk, end=sandbox.freeze)
-            with evidence.timed("agent"), disk:
-                try:
-                    end = agent.start(prepared, sandbox)
-                except AgentError as error:
-                    end = AgentEnd(AgentStatus.ERROR, None, str(error))
-                except SandboxDied as error:
-                    if disk.exceeded:
-                        end = AgentEnd(AgentStatus.ERROR, log=error.output)
-                    elif sandbox.end_state().oom_killed:
-                        end = AgentEnd(AgentStatus.ERROR, None, f"out of memory: {error}", error.output)
-                    else:
-                        raise  # ended from outside: nothing inside can end it but hunger
-            if disk.exceeded:  # whatever the agent was told of its command, this is why it ended
-                end = AgentEnd(AgentStatus.ERROR, None, disk.reason, end.log)
-            with evidence.timed("extract"):
-                sandbox.freeze()
-                evidence.end = end
-                try:
-                    evidence.patch = extract_patch(sandbox, environment)
-                except PatchTooLarge as error:
-                    status = Status.EMPTY_PATCH if disk.exceeded else Status.PATCH_REJECTED
-                    evidence.scored = Scored(status, 0.0, 0.0, error=str(error))
-        finally:
-            sandbox.stop()
+            access.make_ready(sandbox)
+        prepared = PreparedAttempt(
+            evidence.instance, environment, prompt, self._limits.timeout, env=access.env, model=access.model
+        )
+        disk = DiskWatch(self._engine, sandbox.id, self._limits.disk, end=sandbox.freeze)
+        budget = access.watch(sandbox.freeze)
+        with evidence.timed("agent"), disk, budget:
+            try:
+                end = agent.start(prepared, sandbox)
+            except AgentError as error:
+                end = AgentEnd(AgentStatus.ERROR, None, str(error))
+            except SandboxDied as error:
+                if disk.exceeded or budget.over:
+                    end = AgentEnd(AgentStatus.ERROR, log=error.output)
+                elif sandbox.end_state().oom_killed:
+                    end = AgentEnd(AgentStatus.ERROR, None, f"out of memory: {error}", error.output)
+                else:
+                    raise  # ended from outside: nothing inside can end it but hunger
+        if disk.exceeded:  # whatever the agent was told of its command, this is why it ended
+            end = replace(end, status=AgentStatus.ERROR, exit_code=None, error=disk.reason)
+        with evidence.timed("extract"):
+            sandbox.freeze()
+            evidence.end = end
+            _take_account(evidence, agent, prompt, prepared, access.close(), record_to)
+            try:
+                evidence.patch = extract_patch(sandbox, environment)
+            except PatchTooLarge as error:
+                status = Status.EMPTY_PATCH if disk.exceeded else Status.PATCH_REJECTED
+                evidence.scored = Scored(status, 0.0, 0.0, error=str(error))
 
     def _score(self, evidence: _Evidence) -> None:
         """The verdict on the patch, unless it was too large to be taken."""
@@ -255,6 +303,41 @@ class Attempts:
             self._environments.forget(evidence.instance)
 
 
+def _take_account(
+    evidence: _Evidence, agent: Agent, prompt: str, prepared: PreparedAttempt, left: Left, record_to: Path
+) -> None:
+    """Usage, trajectory and logs of what the agent did, and what its end was in view of them. Raises
+    `UpstreamFailed`, with all of that kept, where the model was why it ended.
+    """
+    end, account = evidence.end, left.account
+    assert end is not None
+    evidence.files |= {f"logs/agent/{name}": data for name, data in end.files.items() if _is_plain(name)}
+    if left.egress is not None:
+        evidence.files["egress.jsonl"] = left.egress
+    if account is not None:
+        evidence.usage = Usage.model_validate(account.usage)
+        evidence.flags += flags_of(account.state)
+        evidence.files["logs/model.jsonl"] = call_log(read_calls(record_to))
+    if account is not None or end.transcript is not None:
+        document = trajectory(
+            session=f"{evidence.instance.instance_id}#{evidence.attempt}",
+            agent={"name": agent.name, "version": agent.version},
+            model=prepared.model.name if prepared.model else None,
+            prompt=prompt,
+            calls=read_calls(record_to),
+            usage=account.usage if account else None,
+            transcript=end.transcript,
+        )
+        evidence.files["trajectory.json"] = document.encode()
+    if account is not None and prepared.model is not None:
+        evidence.end = end_by_gateway(end, account.state, max_turns=prepared.model.max_turns)
+
+
+def _is_plain(name: str) -> bool:
+    path = PurePosixPath(name)
+    return bool(path.parts) and not path.is_absolute() and ".." not in path.parts and "\0" not in name
+
+
 def _patch(text: str, left_out: Iterable[str] = ()) -> Patch:
     return Patch(text, hashlib.sha256(text.encode()).hexdigest(), tuple(left_out))
 
@@ -274,6 +357,10 @@ def _carry_over(evidence: _Evidence, earlier: Path) -> bool:
     evidence.patch = patch
     evidence.end = AgentEnd(outcome.agent_status, row.get("agent_exit_code"), row.get("agent_error"), log)
     evidence.usage = outcome.usage
+    evidence.flags += [flag for flag in outcome.flags if flag in MODEL_FLAGS]
+    for path in (*map(earlier.joinpath, CARRIED), *earlier.glob("logs/agent/**/*")):
+        if path.is_file():
+            evidence.files[path.relative_to(earlier).as_posix()] = path.read_bytes()
     evidence.timings |= {
         phase: outcome.timings[phase] for phase in ("agent", "extract") if phase in outcome.timings
     }
@@ -339,6 +426,7 @@ def _finished(evidence: _Evidence) -> Finished:
         files["runner.jsonl"] = "".join(f"{record}\n" for record in scored.records).encode(
             "utf-8", "backslashreplace"
         )
+    files |= {name: evidence.mask.data(data) for name, data in evidence.files.items()}
     if evidence.trace:
         files["logs/error.log"] = evidence.mask.text(evidence.trace).encode("utf-8", "backslashreplace")
     return Finished(outcome, files, permanent=scored.permanent)

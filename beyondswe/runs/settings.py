@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from beyondswe.errors import UsageError
+from beyondswe.gateway.metering import Budget
 from beyondswe.instances.model import Instance
 from beyondswe.sandbox.types import Limits, Network
 
@@ -28,6 +29,28 @@ class DatasetFacts:
 
 
 @dataclass(frozen=True)
+class ModelFacts:
+    """Which model a run asks, where, and within what budget an attempt."""
+
+    name: str
+    url: str | None
+    budget: Budget
+    provider_tools: bool
+    prices_sha256: str  # of the price file, "" without one
+
+    def options(self) -> dict[str, Any]:
+        return {
+            "--model": self.name,
+            "--model-url": self.url,
+            "--max-turns": self.budget.max_turns,
+            "--max-cost": self.budget.max_cost,
+            "--max-tokens": self.budget.max_tokens,
+            "--provider-tools": self.provider_tools,
+            "--prices": self.prices_sha256,
+        }
+
+
+@dataclass(frozen=True)
 class Settings:
     """One run's options. Those in `options` must be equal to go on with a run; the rest may differ."""
 
@@ -36,6 +59,7 @@ class Settings:
     limits: Limits  # as the host can give them
     limits_asked: Limits
     network: Network = Network.NONE
+    model: ModelFacts | None = None
     prompt: str | None = None
     prompt_sha256: str = ""
     attempts: int = 1
@@ -55,6 +79,7 @@ class Settings:
             "--prompt": [self.prompt, self.prompt_sha256],
             "--network": self.network.value,
             "--attempts": self.attempts,
+            **(self.model.options() if self.model else {}),
             **{_LIMIT_OPTIONS[name]: value for name, value in limits.items() if name in _LIMIT_OPTIONS},
         }
 
@@ -72,19 +97,29 @@ class Settings:
             "run_id": run_id,
             "dataset": dataset,
             "agent": self.agent,
-            "model": None,
+            "model": self.model.name if self.model else None,
             "search": False,
             "prompt": self.prompt,
             "network": self.network.value,
-            "limits": asdict(self.limits),
+            "limits": {**asdict(self.limits), **(asdict(self.model.budget) if self.model else {})},
             "attempts": self.attempts,
             "strict": self.strict,
             "notes": list(self.notes),
+            **self._model_document(),
             **self.more,
             "package_version": package_version,
             "started": started,
             "finished": None,
             "images": {},
+        }
+
+    def _model_document(self) -> dict[str, Any]:
+        if self.model is None:
+            return {}
+        return {
+            "model_url": self.model.url,
+            "provider_tools": self.model.provider_tools,
+            "prices_sha256": self.model.prices_sha256,
         }
 
 
