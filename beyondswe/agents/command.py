@@ -29,6 +29,7 @@ PROMPT_FILE = f"{_ROOT}/prompt.md"
 AGENT_DIR = f"{_ROOT}/agent"
 STATE_DIR = f"{_ROOT}/state"
 """Where an agent may write: its settings, its history."""
+_NO_LIMIT = 1_000_000  # turns
 LOG_LIMIT = 1 << 20  # bytes kept of each of standard output and standard error, head and tail
 
 
@@ -40,25 +41,25 @@ class CommandAgent:
         self.version = manifest.version
         self.digest = digest
         self.network = manifest.network
-        self._manifest = manifest
+        self.manifest = manifest
         self._folder = folder
         self._layer: Layer | None = None
 
     def prepare(self, python_dir: Path | None = None) -> None:
         """See to the runtime layer, if it has one: built here if it is not there. Once, before any attempt."""
-        if self._manifest.runtime is not None and self._folder is not None:
-            self._layer, _ = ensure_layer(self._manifest, self._folder, python_dir)
+        if self.manifest.runtime is not None and self._folder is not None:
+            self._layer, _ = ensure_layer(self.manifest, self._folder, python_dir)
             made_of = f"{self.digest} {self._layer.digest} {self._layer.runtime}"
             self.digest = hashlib.sha256(made_of.encode()).hexdigest()
         else:
-            check_opt_in(self._manifest)
+            check_opt_in(self.manifest)
 
     def mounts(self, engine: Engine, image: str) -> tuple[Mount, ...]:
         """What its sandboxes have to see of the host."""
         return layer_mounts(engine, self._layer, image) if self._layer else ()
 
     def start(self, prepared: PreparedAttempt, sandbox: Sandbox) -> AgentEnd:
-        manifest = self._manifest
+        manifest = self.manifest
         if manifest.command is None:
             raise AgentError(f"agent {self.name} has no command")
         if manifest.network is not Network.NONE and manifest.protocol and prepared.model is None:
@@ -112,7 +113,7 @@ class CommandAgent:
         self, sandbox: Sandbox, stdout: bytes, words: Mapping[str, str]
     ) -> tuple[Transcript | None, dict[str, bytes]]:
         """What the agent wrote down itself, read, and its files as they are; neither is to be trusted."""
-        where = self._manifest.transcript
+        where = self.manifest.transcript
         if where is None:
             return None, {}
         if where.path == STDOUT:
@@ -127,13 +128,13 @@ class CommandAgent:
         """
         files = {PROMPT_FILE: (prompt.encode(), 0o644)}
         if self._folder is not None:
-            wanted = [Path(name) for name in self._manifest.files]
+            wanted = [Path(name) for name in self.manifest.files]
             for path in agent_files(self._folder):
                 inside = path.relative_to(self._folder)
                 if any(inside.is_relative_to(root) for root in wanted):
                     mode = 0o755 if path.stat().st_mode & 0o100 else 0o644
                     files[f"{AGENT_DIR}/{inside.as_posix()}"] = (path.read_bytes(), mode)
-            for target, name in self._manifest.config.items():
+            for target, name in self.manifest.config.items():
                 text = (self._folder / name).read_text(encoding="utf-8")
                 files[f"{STATE_DIR}/{target}"] = (replace_words(text, words).encode(), 0o666)
         stream = io.BytesIO()
@@ -158,7 +159,7 @@ def _model_words(model: ModelAccess | None) -> dict[str, str]:
         "{model}": model.name,
         "{model_url}": model.url,
         "{token}": model.token,
-        "{max_turns}": str(model.max_turns),
+        "{max_turns}": str(model.max_turns or _NO_LIMIT),
     }
 
 

@@ -22,22 +22,28 @@ def shipped_agents() -> list[Manifest]:
     return [read_manifest(path.parent) for path in sorted(resource("harness", "agents").glob("*/agent.yaml"))]
 
 
-def load_agent(name: str) -> Agent:
-    """``oracle`` and the like by name; anything with a slash (``./folder``) is a folder with an
-    ``agent.yaml``.
-    """
+def agent_folder(name: str) -> Path:
+    """The folder of an agent: by name among those that come with the product, or ``./PATH``."""
     if "/" in name or name in (".", ".."):
         folder = Path(name)
         if not folder.is_dir():
             raise UsageError(f"--agent {name}: no such folder")
-    else:
-        known = [manifest.name for manifest in shipped_agents()]
-        if name not in known:
-            hint = f" (for the folder here, write ./{name})" if Path(name, "agent.yaml").is_file() else ""
-            raise UsageError(
-                f"no agent is called {name!r}; there are {', '.join(known)}, or a folder ./PATH{hint}"
-            )
-        folder = resource("harness", "agents", name)
+        return folder
+
+    known = [manifest.name for manifest in shipped_agents()]
+    if name not in known:
+        hint = f" (for the folder here, write ./{name})" if Path(name, "agent.yaml").is_file() else ""
+        raise UsageError(
+            f"no agent is called {name!r}; there are {', '.join(known)}, or a folder ./PATH{hint}"
+        )
+    return resource("harness", "agents", name)
+
+
+def load_agent(name: str) -> Agent:
+    """``oracle`` and the like by name; anything with a slash (``./folder``) is a folder with an
+    ``agent.yaml``.
+    """
+    folder = agent_folder(name)
     manifest = read_manifest(folder)
     digest = folder_digest(folder)
     if manifest.builtin is not None:
