@@ -62,7 +62,13 @@ def _oracle(manifest: Manifest, digest: str) -> Agent:
     return OracleAgent(manifest, digest=digest)
 
 
-_BUILTINS: dict[str, Callable[[Manifest, str], Agent]] = {"oracle": _oracle}
+def _searchswe(manifest: Manifest, digest: str) -> Agent:
+    from beyondswe.agents.searchswe.agent import SearchSWEAgent
+
+    return SearchSWEAgent(manifest, digest=digest)
+
+
+_BUILTINS: dict[str, Callable[[Manifest, str], Agent]] = {"oracle": _oracle, "searchswe": _searchswe}
 """Agents that work from the host, by the word that their manifests have."""
 
 

@@ -312,10 +312,13 @@ def _take_account(
     end, account = evidence.end, left.account
     assert end is not None
     evidence.files |= {f"logs/agent/{name}": data for name, data in end.files.items() if _is_plain(name)}
-    if left.egress is not None:
-        evidence.files["egress.jsonl"] = left.egress
+    if left.egress is not None or end.egress:
+        rows = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in end.egress)
+        evidence.files["egress.jsonl"] = (left.egress or b"") + rows.encode("utf-8", "backslashreplace")
     if account is not None:
         evidence.usage = Usage.model_validate(account.usage)
+        if end.tool_calls is not None:
+            evidence.usage.tool_calls = dict(sorted(end.tool_calls.items()))
         evidence.flags += flags_of(account.state)
         evidence.files["logs/model.jsonl"] = call_log(read_calls(record_to))
     if account is not None or end.transcript is not None:
