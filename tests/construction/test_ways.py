@@ -128,17 +128,17 @@ def test_the_way_is_found_by_running_and_a_check_finds_what_has_rotted(
 ) -> None:
     named = BASE["pyproject.toml"] + '[project.entry-points."counted.ways"]\nplain = "counted:count"\n'
     recipes = [
-        make_recipe("plain"),
-        make_recipe("online", hidden={**HIDDEN, "tests/test_online.py": ONLINE}),
-        make_recipe("writes", hidden={"tests/test_writes.py": WRITES}),
-        make_recipe("named", fix={**FIX, "pyproject.toml": named}, hidden={"tests/test_named.py": NAMED}),
-        make_recipe("not_fixed", fix={"counted.py": "def count(words):\n    return len(words) - 2\n"}),
+        make_recipe("way_plain"),
+        make_recipe("way_online", hidden={**HIDDEN, "tests/test_online.py": ONLINE}),
+        make_recipe("way_writes", hidden={"tests/test_writes.py": WRITES}),
+        make_recipe("way_named", fix={**FIX, "pyproject.toml": named}, hidden={"tests/test_named.py": NAMED}),
+        make_recipe("way_not_fixed", fix={"counted.py": "def count(words):\n    return len(words) - 2\n"}),
     ]
     rows, out, exclusions = rows_of(*recipes), tmp_path / "out.jsonl", tmp_path / "exclusions.jsonl"
     done = verify("--dataset", str(rows), "--out", str(out), "--runs", "1", "--exclusions", str(exclusions))
     assert done.code == 1, done.err
     (excluded,) = map(json.loads, exclusions.read_text().splitlines())
-    assert excluded["instance_id"] == "not_fixed" and excluded["status"] == "rejected"
+    assert excluded["instance_id"] == "way_not_fixed" and excluded["status"] == "rejected"
     assert f"do not pass with it: {NEW}" in excluded["reason"]
 
     found = {one.instance_id: one for one in load_dataset(str(out)).instances}
@@ -147,23 +147,23 @@ def test_the_way_is_found_by_running_and_a_check_finds_what_has_rotted(
         for name, one in found.items()
     }
     assert ways == {
-        "plain": ("nobody", "read_only", "none"),
-        "online": ("nobody", "read_only", "none"),
-        "writes": ("root", "writable", "none"),
-        "named": ("nobody", "read_only", "metadata"),
+        "way_plain": ("nobody", "read_only", "none"),
+        "way_online": ("nobody", "read_only", "none"),
+        "way_writes": ("root", "writable", "none"),
+        "way_named": ("nobody", "read_only", "metadata"),
     }
-    assert (found["named"].verification or {})["installs"]["groups"] == ["counted.ways"]
-    assert (found["online"].verification or {})["needs_network"] == ["tests/test_online.py::test_route"]
-    assert found["online"].fail_to_pass == (NEW,)
+    assert (found["way_named"].verification or {})["installs"]["groups"] == ["counted.ways"]
+    assert (found["way_online"].verification or {})["needs_network"] == ["tests/test_online.py::test_route"]
+    assert found["way_online"].fail_to_pass == (NEW,)
 
     # What has rotted since: an expected test is gone, an image is.
     lines = [json.loads(line) for line in out.read_text().splitlines()]
     for row in lines:
-        if row["instance_id"] == "writes":
+        if row["instance_id"] == "way_writes":
             row["PASS_TO_PASS"] = ["tests/test_old.py::test_gone"]
-        if row["instance_id"] == "online":
+        if row["instance_id"] == "way_online":
             row["image"] = "localhost:1/beyondswe/made:gone"
-        if row["instance_id"] == "plain":
+        if row["instance_id"] == "way_plain":
             row["verification"]["pytest"] = "2.0"
     kept = tmp_path / "kept.jsonl"
     kept.write_text("".join(json.dumps(row) + "\n" for row in lines))
@@ -172,9 +172,14 @@ def test_the_way_is_found_by_running_and_a_check_finds_what_has_rotted(
     )
     assert again.code == 1, again.err
     statuses = {row["instance_id"]: row["status"] for row in again.json["instances"]}
-    assert statuses == {"plain": "verified", "named": "verified", "online": "failed", "writes": "rejected"}
-    assert again.instance("writes")["broken"] == ["tests/test_old.py::test_gone"]
-    (change,) = again.instance("plain")["changed"]
+    assert statuses == {
+        "way_plain": "verified",
+        "way_named": "verified",
+        "way_online": "failed",
+        "way_writes": "rejected",
+    }
+    assert again.instance("way_writes")["broken"] == ["tests/test_old.py::test_gone"]
+    (change,) = again.instance("way_plain")["changed"]
     assert change.startswith("pytest: 2.0, now ")
     assert {json.loads(line)["instance_id"] for line in exclusions.read_text().splitlines()} == {
         "online",

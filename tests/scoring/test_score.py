@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -277,6 +278,17 @@ def test_time_out_keeps_what_was_finished(score):
     assert scored.status is Status.TEST_TIMEOUT
     assert TestResult.MISSING in scored.f2p.values()
     assert "time limit" in (scored.error or "")
+
+
+def test_over_the_limit_on_the_disk_is_said_as_such(score):
+    def edit(tree: Path) -> None:
+        fill = "with open('/var/tmp/big', 'wb') as file:\n        while True:\n            file.write(bytes(1 << 20))\n"
+        (tree / "tinycalc/core.py").write_text(f"{WRONG}\n\ndef mul(a, b):\n    {fill}")
+
+    scored = score(edit, limits=replace(LIMITS, disk=40 << 20))
+    assert scored.status is Status.UNRESOLVED
+    assert "out_of_disk" in scored.flags and "limit on the disk" in (scored.error or "")
+    assert TestResult.PASSED not in scored.f2p.values()
 
 
 def test_hidden_tests_that_do_not_apply_are_the_datasets_fault(
