@@ -80,7 +80,11 @@ def _complete(url: str) -> tuple[str, str]:
     if re.match(r"^(?:localhost|\[[0-9a-fA-F:.]+\])(?::\d+)?(?:[/?#]|$)", text):
         return "https", f"https://{text}"
     scheme, colon, rest = text.partition(":")
-    if colon and scheme.replace("+", "").replace("-", "").replace(".", "").isalnum():
+    if (
+        colon
+        and scheme.lower() not in WEB
+        and scheme.replace("+", "").replace("-", "").replace(".", "").isalnum()
+    ):
         return scheme.lower(), f"https://{rest.lstrip('/') or 'none.invalid'}"
     raise NotAnAddress("neither a scheme nor a host")
 

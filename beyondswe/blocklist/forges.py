@@ -38,9 +38,7 @@ _FORGE_LABEL = re.compile(
     r"(?:^|\.)(?:git|gitlab|gitea|forgejo|gogs|cgit|gitweb|scm|code|svn|hg|salsa|invent|framagit|0xacab|pagure|opendev|"
     r"launchpad|sourcehut|phabricator|repo\.or|source|sources|vcs|repos?)[\w-]*\."
 )
-_LOOKALIKE = re.compile(
-    r"github|gitlab|fastgit|gitclone|ghproxy|ghfast|githack|jsdelivr|statically|bitbucket|gitee|codeberg"
-)
+_LOOKALIKE = re.compile(r"github|gitlab|fastgit|gitclone|ghproxy|ghfast|githack|bitbucket|gitee|codeberg")
 _TABS = words(
     """
     - tree blob raw src commit commits issues pulls pull merge_requests archive releases tags branches wiki

@@ -211,9 +211,8 @@ def _documentation_site(host: str, path: str, names: Names) -> str:
                 return f"{host}/{part}"
     if names.docs_by_name:
         first, _, rest = host.partition(".")
-        if (
-            first in ("docs", "doc", "documentation", "api")
-            and canonical(rest.partition(".")[0]) in names.sites
+        if first in ("docs", "doc", "documentation", "api") and canonical(rest.partition(".")[0]) in map(
+            canonical, names.repositories
         ):
             return host
     return ""

@@ -7,6 +7,7 @@ import base64
 import binascii
 import codecs
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from beyondswe.blocklist.bash.words import UNKNOWN
@@ -68,13 +69,27 @@ def python(source: str) -> Program:
     except RecursionError:
         return other(source)
     program = reader.program
-    program.network = bool(_PYTHON_NETWORK.search(source)) or any(
+    used = " ".join(_identifiers(tree))
+    program.network = bool(_PYTHON_NETWORK.search(used)) or any(
         _PYTHON_NETWORK.fullmatch(one) for one in program.texts
     )
     program.fetches = bool(
         re.search(r"\b(?:dulwich|pygit2|gitpython|import git\b|from git\b|sh\.git|plumbum)", source)
     ) and bool(re.search(r"\.(?:fetch|pull|ls_remote|remote_update)\b", source))
     return program
+
+
+def _identifiers(tree: ast.AST) -> Iterator[str]:
+    """Names a program uses: modules, variables, attributes with what they are of."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (f"import {one.name}" for one in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield f"from {node.module} import " + " ".join(one.name for one in node.names)
+        elif isinstance(node, ast.Attribute):
+            yield f"{node.value.id}.{node.attr}" if isinstance(node.value, ast.Name) else node.attr
+        elif isinstance(node, ast.Name):
+            yield node.id
 
 
 class _Reader(ast.NodeVisitor):
@@ -167,6 +182,8 @@ class _Reader(ast.NodeVisitor):
             return node.value if isinstance(node.value, str) else None
         if isinstance(node, ast.Name):
             return self.names.get(node.id)
+        if isinstance(node, ast.Attribute):
+            return "python3" if node.attr == "executable" else None
         if isinstance(node, ast.BinOp):
             return self._operation(node)
         if isinstance(node, ast.JoinedStr):
@@ -299,9 +316,10 @@ def _decoded(text: str, name: str = "b64decode") -> str | None:
         return None
 
 
-def other(source: str) -> Program:
+def other(source: str, arguments: Sequence[str] = ()) -> Program:
     """Read a program in any other language by its literals."""
-    program = Program(network=bool(_OTHER_NETWORK.search(source)))
+    program = Program()
+    options = " ".join(one for one in arguments if one != source)
     literals = list(_LITERAL.finditer(source))
     joined, end = "", -1
     for found in literals:
@@ -314,6 +332,11 @@ def other(source: str) -> Program:
         else:
             program.texts.append(joined)
         end = found.end()
+    bare = _LITERAL.sub(" ", source)
+    modules = " ".join(
+        text for text in program.texts if re.fullmatch(r"[@\w./:-]{2,24}", text) and "." not in text
+    )
+    program.network = bool(_OTHER_NETWORK.search(f"{bare} {options} {modules}"))
     for text in list(program.texts):
         if re.fullmatch(r"[A-Za-z0-9+/_-]{12,}={0,2}", text) and re.search(
             r"base64|atob|b64|unpack", source, re.I

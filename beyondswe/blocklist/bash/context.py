@@ -81,13 +81,16 @@ class Context:
 
     def text(self, text: str) -> None:
         """Refuse a text that is sent or asked for and that names the target's repository."""
-        folded = flatten(text)
-        found = BENCHMARK.search(folded)
-        if found:
-            refuse("benchmark", found[0])
-        slug = self.names.slug.search(folded)
+        self.benchmark(text)
+        slug = self.names.slug.search(flatten(text))
         if slug:
             refuse("target-repository", slug[0])
+
+    def benchmark(self, text: str) -> None:
+        """Refuse a text that names the benchmark's own data."""
+        found = BENCHMARK.search(flatten(text))
+        if found:
+            refuse("benchmark", found[0])
 
     def argument(self, text: str) -> None:
         """Refuse an argument of a program that may fetch it: an address, alone or after an equals sign."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from beyondswe.blocklist.bash.context import Context, refuse
-from beyondswe.blocklist.bash.shell import Call
+from beyondswe.blocklist.bash.shell import Call, Shell
 from beyondswe.blocklist.hosts import words
 
 ENGINES = words(
@@ -54,7 +54,7 @@ _PROC = re.compile(
 _SOCKETS = re.compile(r"(?:docker|podman|containerd|crio)[\w./-]*\.sock")
 
 
-def judge(call: Call, context: Context) -> None:
+def judge(call: Call, shell: Shell, context: Context) -> None:
     """Refuse calls that leave the sandbox or look for what must not be in it."""
     name, arguments = call.name, call.arguments
     whole = " ".join(call.words)
@@ -80,7 +80,11 @@ def judge(call: Call, context: Context) -> None:
     )
     if name in READERS:
         for one in files:
+            if one.startswith("--exclude"):
+                continue
             git_file(one, context)
+            if ".git" in shell.directory:
+                git_file(shell.path(one), context)
             if context.policy.credential_files and _CREDENTIALS.search(one):
                 refuse("credential-file", one)
     if name in _SEEKERS and context.policy.hidden_tests:

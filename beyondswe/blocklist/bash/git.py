@@ -330,7 +330,7 @@ def _history(command: str, arguments: list[str], whole: str, shell: Shell, conte
     """Refuse what walks or names commits that are not the agent's own."""
     before = arguments[: arguments.index("--")] if "--" in arguments else arguments
     if command in _WALKS:
-        for one in before:
+        for one in _without_values(command, before):
             if _EVERYTHING.match(one) or (
                 command in ("log", "show", "whatchanged") and re.fullmatch(r"-[a-zA-Z]*g", one)
             ):
@@ -369,7 +369,40 @@ def _tags_own(arguments: list[str]) -> bool:
 def _named_commits(command: str, arguments: list[str]) -> list[str]:
     """Arguments that may be commits, values of options that take one included, patterns and messages left out."""
     found: list[str] = []
-    skip = {
+    skip = _takes_value(command)
+    at = 0
+    while at < len(arguments):
+        one = arguments[at]
+        if one in ("-s", "--source") and command == "restore":
+            found += arguments[at + 1 : at + 2]
+            at += 1
+        elif one in skip:
+            at += 1
+        elif one.startswith("--source="):
+            found.append(one[9:])
+        elif command == "restore" and re.match(r"-s.", one):
+            found.append(one[2:])
+        elif not one.startswith("-"):
+            found.append(one)
+        at += 1
+    if command == "grep" and not any(one in ("-e", "-f") for one in arguments):
+        found = found[1:]
+    if command in ("stash", "notes", "bisect", "worktree", "bundle"):
+        found = found[1:]
+    if command == "restore" and not any(one.startswith(("-s", "--source")) for one in arguments):
+        found = []
+    return found
+
+
+def _without_values(command: str, arguments: list[str]) -> list[str]:
+    """Arguments without the values of options that take one."""
+    skip = _takes_value(command)
+    return [one for at, one in enumerate(arguments) if not at or arguments[at - 1] not in skip]
+
+
+def _takes_value(command: str) -> tuple[str, ...]:
+    """Options of a subcommand that take a value."""
+    return {
         "log": (
             "-n",
             "-S",
@@ -402,28 +435,6 @@ def _named_commits(command: str, arguments: list[str]) -> list[str]:
         "format-patch": ("-o", "--output-directory", "--subject-prefix", "-v"),
         "blame": ("-L", "-S", "--date", "--since"),
     }.get(command, ("-n", "-S", "-G", "-m", "-L", "--grep", "-O", "--format"))
-    at = 0
-    while at < len(arguments):
-        one = arguments[at]
-        if one in ("-s", "--source") and command == "restore":
-            found += arguments[at + 1 : at + 2]
-            at += 1
-        elif one in skip:
-            at += 1
-        elif one.startswith("--source="):
-            found.append(one[9:])
-        elif command == "restore" and re.match(r"-s.", one):
-            found.append(one[2:])
-        elif not one.startswith("-"):
-            found.append(one)
-        at += 1
-    if command == "grep" and not any(one in ("-e", "-f") for one in arguments):
-        found = found[1:]
-    if command in ("stash", "notes", "bisect", "worktree", "bundle"):
-        found = found[1:]
-    if command == "restore" and not any(one.startswith(("-s", "--source")) for one in arguments):
-        found = []
-    return found
 
 
 def _foreign(text: str, command: str) -> bool:

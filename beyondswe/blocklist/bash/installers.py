@@ -124,11 +124,11 @@ def judge(kind: str, call: Call, shell: Shell, context: Context) -> None:
     if kind == "node":
         _node(call, context)
         return
-    command = next((one for one in arguments if not one.startswith("-")), "")
+    command = _first_plain(arguments)
     if kind == "uv" and command in ("pip", "tool"):
         arguments = arguments[arguments.index(command) + 1 :]
         kind = "pip" if command == "pip" else "pipx"
-        command = next((one for one in arguments if not one.startswith("-")), "")
+        command = _first_plain(arguments)
     if kind == "conda" and command == "run":
         return
     if kind in ("easy_install", "uvx"):
@@ -145,11 +145,19 @@ def judge(kind: str, call: Call, shell: Shell, context: Context) -> None:
     _asked(kind, command, rest, call, shell, context)
 
 
+def _first_plain(arguments: list[str]) -> str:
+    """The first argument that is neither an option nor the value of one."""
+    for at, one in enumerate(arguments):
+        if not one.startswith("-") and (not at or arguments[at - 1] not in _VALUES):
+            return one
+    return ""
+
+
 def _asked(kind: str, command: str, rest: list[str], call: Call, shell: Shell, context: Context) -> None:
     whole = " ".join(call.words)
     requirements: list[str] = []
     at = 0
-    running = kind in ("uvx", "pipx", "uv") and command in ("run", "")
+    running = kind == "uvx" or (kind in ("pipx", "uv") and command == "run")
     while at < len(rest):
         one = rest[at]
         name, equals, value = one.partition("=") if one.startswith("--") else (one, "", "")
@@ -167,7 +175,8 @@ def _asked(kind: str, command: str, rest: list[str], call: Call, shell: Shell, c
             elif name in _ADDRESS_VALUES:
                 context.address(value) if "://" in value else None
         elif not one.startswith("-"):
-            requirements.append(one)
+            if not running or kind != "uv":
+                requirements.append(one)
             if running:
                 break
         at += 1

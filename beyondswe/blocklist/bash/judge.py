@@ -133,6 +133,8 @@ class _Judge:
 
     def reads(self, path: str, shell: Shell) -> None:
         escapes.read(path, self.context)
+        if ".git" in shell.directory:
+            escapes.read(shell.path(path), self.context)
 
     def call(self, call: Call, shell: Shell) -> str | None:
         for name, value in call.environment:
@@ -149,7 +151,7 @@ class _Judge:
             if name.startswith(("PIP_INDEX", "PIP_EXTRA", "PIP_FIND", "UV_INDEX", "UV_DEFAULT", "UV_FIND")):
                 self.context.argument(value)
         name = call.name
-        escapes.judge(call, self.context)
+        escapes.judge(call, shell, self.context)
         if (name, *call.arguments[:1]) in _RUNNERS:
             kind = installers.installer(name)
             if kind:
@@ -187,7 +189,7 @@ class _Judge:
         if _PYTHON.match(name):
             return self._python(call, shell)
         if _OTHERS.match(name):
-            self._program(code.other(_script(call, shell)), shell)
+            self._program(code.other(_script(call, shell), call.arguments), shell)
             web.proxied(call, self.context)
             return None
         return self._tool(call, shell)
@@ -224,6 +226,7 @@ class _Judge:
             return self._script_file(path, call, shell)
         if name not in _LOCAL:
             web.proxied(call, context)
+            context.benchmark(" ".join(call.arguments))
             if name in (
                 "svn",
                 "hg",
@@ -418,7 +421,7 @@ class _Judge:
     def _other_shells(self, call: Call, shell: Shell) -> None:
         words = list(call.arguments)
         for at, one in enumerate(words):
-            if one in ("-c", "--command", "--run") and at + 1 < len(words):
+            if re.fullmatch(r"-[a-z]*c|--command|--run", one) and at + 1 < len(words):
                 shell.run(words[at + 1].lstrip(":!"))
             elif one.startswith(("+!", ":!", "!")) and len(one) > 2:
                 shell.run(one.lstrip("+:!"))
@@ -472,14 +475,14 @@ def _script(call: Call, shell: Shell) -> str:
     for at, one in enumerate(words):
         if _CODE_OPTIONS.match(one) and at + 1 < len(words):
             return words[at + 1]
-        attached = re.match(r"^(?:--eval=|--print=|-[er])(.+)$", one)
+        attached = re.match(r"^(?:--eval=|--print=|-e)(.+)$", one)
         if attached:
             return attached[1]
         if not one.startswith("-"):
             text = shell.read_file(one)
             if text is not None:
                 return text
-            if one in ("eval", "repl"):
-                continue
+            if one == "eval":
+                return "".join(words[at + 1 : at + 2])
             break
     return call.stdin or ""

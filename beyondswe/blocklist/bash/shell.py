@@ -303,7 +303,20 @@ class _Walk:
                 words += expand(self.text(child), scope)
             elif kind == "ERROR":
                 words += expand_all(self.text(child).strip("<>&|;"), scope)
-            elif not child.is_named and kind in ("=~", "=="):
+            elif not child.is_named and kind in (
+                "-",
+                "=~",
+                "==",
+                "=",
+                "!",
+                "[",
+                "]",
+                "%",
+                "+",
+                "/",
+                ",",
+                ":",
+            ):
                 words.append(kind)
         stdin, targets = self._redirected(redirects, stdin)
         if not words:

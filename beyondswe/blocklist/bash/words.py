@@ -166,7 +166,7 @@ def _pieces(word: str, scope: Scope, quoted: bool = False) -> list[tuple[str, bo
         elif letter == '"' and not quoted:
             end = _end_of_quotes(word, at + 1)
             pieces.append(("", False))
-            pieces += [(text, False) for text, _ in _pieces(word[at + 1 : end], scope, quoted=True)]
+            pieces += _pieces(word[at + 1 : end], scope, quoted=True)
             at = end + 1
         elif word.startswith('$"', at) and not quoted:
             at += 1
@@ -190,10 +190,11 @@ def _pieces(word: str, scope: Scope, quoted: bool = False) -> list[tuple[str, bo
             at = end + 1
         elif word.startswith("${", at):
             end = closing(word, at + 2, "{", "}")
-            pieces.append((_parameter(word[at + 2 : end], scope), not quoted))
+            every = re.fullmatch(r"@|[A-Za-z_]\w*\[@\]", word[at + 2 : end]) is not None
+            pieces.append((_parameter(word[at + 2 : end], scope), not quoted or every))
             at = end + 1
         elif letter == "$" and (name := _NAME.match(word, at + 1)):
-            pieces.append((scope.variables.get(name[0], UNKNOWN), not quoted))
+            pieces.append((scope.variables.get(name[0], UNKNOWN), not quoted or name[0] == "@"))
             at = name.end()
         else:
             pieces.append((letter, False))
