@@ -70,9 +70,8 @@ def used(engine: Engine, container: str, enough: int) -> int:
     """Bytes that a container holds on the disk beyond its image; not counted much further than ``enough``."""
     what = f"look at container {container}"
     found: dict[str, Any] = call(engine, "GET", f"/containers/{container}/json", what=what).json()
-    driver = found.get("GraphDriver") or {}
-    upper = str((driver.get("Data") or {}).get("UpperDir") or "")
-    if driver.get("Name") != "overlay2" or not layer.readable(upper):
+    upper = layer.upper_folder(found)
+    if not layer.readable(engine, upper):
         sized = call(
             engine, "GET", f"/containers/{container}/json", what=what, params={"size": "1"}, timeout=600
         )
@@ -93,7 +92,9 @@ def used(engine: Engine, container: str, enough: int) -> int:
 def _processes(engine: Engine, container: str) -> list[int]:
     """Ids on this host of a container's processes."""
     what = f"list the processes of container {container}"
-    asked = {"ps_args": "-eo pid"}
+    asked = {
+        "ps_args": "hpid" if engine.is_podman else "-eo pid"
+    }  # Podman has words of its own for its table
     try:
         table = call(engine, "GET", f"/containers/{container}/top", what=what, params=asked).json()
     except EngineRefused:

@@ -240,16 +240,20 @@ class DockerSandbox:
             for mount in container.get("Mounts") or []
             if mount.get("Type") == "volume" and mount.get("RW", True)
         ]
-        driver = container.get("GraphDriver") or {}
-        upper = str((driver.get("Data") or {}).get("UpperDir") or "")
-        if driver.get("Name") == "overlay2" and not volumes and layer.readable(upper):
+        upper = layer.upper_folder(container)
+        if not volumes and layer.readable(self._engine, upper):
             return layer.layer_changes(upper, self.workdir)
         what = f"list what changed in container {self.id}"
-        listed = (
-            call(self._engine, "GET", f"/containers/{self.id}/changes", what=what, timeout=1800).json() or []
-        )
         touched: list[bytes] = []
         opaque = volumes
+        try:
+            answer = call(self._engine, "GET", f"/containers/{self.id}/changes", what=what, timeout=1800)
+            listed = answer.json() or []
+        except EngineRefused:
+            if not self._engine.is_podman:
+                raise
+            # Podman cannot list a file that was replaced by a folder
+            return changes([], touched=[], opaque=[*volumes, self.workdir])
         try:
             if upper:
                 touched = list(self._layer_paths(upper))

@@ -194,6 +194,16 @@ class Engine:
         return "podman" if self.is_podman else "docker"
 
     @cached_property
+    def native_overlay(self) -> bool:
+        """Whether a container's layer is one of the kernel's overlayfs, with marks that root can read."""
+        driver = self.info.get("Driver")
+        if not self.is_podman:
+            return driver == "overlay2"
+        status = dict(self.info.get("DriverStatus") or [])
+        rootless = any("rootless" in option for option in self.info.get("SecurityOptions") or [])
+        return driver == "overlay" and status.get("Native Overlay Diff") == "true" and not rootless
+
+    @cached_property
     def is_podman(self) -> bool:
         components = self.client.version().get("Components") or []
         return any("podman" in str(part.get("Name", "")).lower() for part in components)

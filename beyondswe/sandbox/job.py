@@ -14,6 +14,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from beyondswe.errors import EngineError
@@ -21,6 +22,7 @@ from beyondswe.sandbox.disk import DiskWatch
 from beyondswe.sandbox.engine import container_labels
 from beyondswe.sandbox.limits import host_config
 from beyondswe.sandbox.removal import remove_later
+from beyondswe.sandbox.tarstream import BadArchive, without_padding
 from beyondswe.sandbox.types import Ended, Limits
 from beyondswe.sandbox.wire import EngineRefused, EngineSilent, Output, call, chunks
 
@@ -65,7 +67,7 @@ def run_to_end(
 
     ``archive`` (a tar, or a function that gives its pieces) is unpacked at ``/`` before the start.
     ``timeout`` seconds after the start (plus ``grace``, for a program that keeps its own clock) the
-    container is killed: ``timed_out``; so it is when it goes over its limit on the disk. Standard output and
+    container is killed: ``timed_out``; over its limit on the disk: ``out_of_disk``. Standard output and
     error are kept up to ``max_output`` bytes each, head and tail; the engine stores them as text, so bytes
     that are not UTF-8 are lost. The container is removed whatever happens, in the background (`removal`).
 
@@ -101,9 +103,10 @@ def run_to_end(
             DiskWatch(engine, container, limits.disk, end=lambda: kill(engine, container)) as disk,
         ):
             killed = _wait(engine, container, timeout + grace)
-        return _ended(
+        ended = _ended(
             engine, container, killed=killed or disk.exceeded, max_output=max_output, seconds=seconds
         )
+        return replace(ended, timed_out=killed, out_of_disk=disk.exceeded)
     finally:
         remove_later(engine, name)
 
@@ -146,15 +149,21 @@ def put_archive(engine: Engine, container: str, data: bytes | Iterable[bytes], p
     """Unpack a tar in a container, running or not."""
     import os
 
-    call(
-        engine,
-        "PUT",
-        f"/containers/{container}/archive",
-        what=f"put files into container {container}",
-        params={"path": os.fsencode(path)},
-        data=data,
-        timeout=600,
-    )
+    what = f"put files into container {container}"
+    if engine.is_podman:
+        data = without_padding([data] if isinstance(data, bytes) else data)
+    try:
+        call(
+            engine,
+            "PUT",
+            f"/containers/{container}/archive",
+            what=what,
+            params={"path": os.fsencode(path)},
+            data=data,
+            timeout=600,
+        )
+    except BadArchive as error:
+        raise EngineError(f"could not {what}: {error}") from error
 
 
 def start(engine: Engine, container: str) -> None:

@@ -2,7 +2,7 @@
 
 The engine's own list of changes compares the whole file system (0.7 s for a small image) by size and time, both of
 which an agent can set. The layer holds exactly what was written, at the cost of what was written. Deliberate: only
-Docker's ``overlay2`` and only as root, since the marks of a deleted or replaced folder can be read by nobody else; in
+the kernel's overlayfs and only as root, since the marks of a deleted or replaced folder can be read by nobody else; in
 every other case the engine is asked (`docker.DockerSandbox.changed_paths`). No file is opened and no link followed.
 """
 
@@ -12,18 +12,27 @@ import errno
 import os
 import posixpath
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from beyondswe.sandbox.types import Change, ChangeKind
+
+if TYPE_CHECKING:
+    from beyondswe.sandbox.engine import Engine
 
 _REPLACED = ("trusted.overlay.opaque", "trusted.overlay.redirect")
 """Marks of a folder whose content is not that of the image's folder of the same name plus what lies here."""
 
 
-def readable(upper: str) -> bool:
+def upper_folder(container: Mapping[str, Any]) -> str:
+    """The folder of a container's own layer on the engine's host, "" where the storage driver has none."""
+    return str(((container.get("GraphDriver") or {}).get("Data") or {}).get("UpperDir") or "")
+
+
+def readable(engine: Engine, upper: str) -> bool:
     """Whether the layer lies on this host and all of it can be read."""
-    return os.geteuid() == 0 and Path(upper).is_dir()
+    return bool(upper) and os.geteuid() == 0 and engine.native_overlay and Path(upper).is_dir()
 
 
 def layer_changes(upper: str, workdir: str) -> list[Change]:

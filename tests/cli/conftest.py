@@ -17,6 +17,7 @@ import pytest
 from beyondswe.sandbox.base_images import ensure_base_image
 from beyondswe.sandbox.build import build_image
 from beyondswe.sandbox.engine import Engine, labels
+from tests.sandbox.inside import inside
 
 TREE = {
     "calc.py": "def add(a, b):\n    return a - b\n\n\ndef sub(a, b):\n    return a - b\n",
@@ -140,9 +141,7 @@ def dataset(tmp_path: Path, engine: Engine, tiny_image: str) -> Callable[..., st
     """Write a dataset of tiny instances; gives its path. ``seconds`` is how long the hidden test takes,
     ``statements`` are problem statements by id.
     """
-    head = engine.client.containers.run(
-        tiny_image, ["git", "rev-parse", "HEAD"], remove=True, network_mode="none"
-    )
+    head = inside(engine, tiny_image, "git rev-parse HEAD")
 
     def write(
         *ids: str, seconds: float = 0, statements: Mapping[str, str] | None = None, **fields: Any
@@ -153,7 +152,7 @@ def dataset(tmp_path: Path, engine: Engine, tiny_image: str) -> Callable[..., st
         row = {
             "task": "CrossRepo",
             "repo": "tests/tiny",
-            "base_commit": head.decode().strip(),
+            "base_commit": head.strip(),
             "workdir": "/workspace",
             "image": tiny_image,
             "problem_statement": "add(3, 2) should be 5",

@@ -53,7 +53,7 @@ def test_what_counts_is_what_is_written_and_deleted_files_that_are_open(
             assert time.monotonic() < deadline
             time.sleep(0.1)
         with monkeypatch.context() as patch:
-            patch.setattr(layer, "readable", lambda _: False)
+            patch.setattr(layer, "readable", lambda *_: False)
             assert used(engine, sandbox.id, 1 << 40) >= 10 << 20
     finally:
         sandbox.stop()

@@ -34,8 +34,8 @@ def sandbox(engine: Engine, base_image: str) -> Iterator[DockerSandbox]:
     sandbox.stop()
 
 
-def test_a_layer_tells_what_was_written_whatever_its_size(sandbox: DockerSandbox) -> None:
-    if not layer.readable("/"):
+def test_a_layer_tells_what_was_written_whatever_its_size(sandbox: DockerSandbox, engine: Engine) -> None:
+    if not layer.readable(engine, "/"):
         pytest.skip("layers of this host can be read by root only")
     assert sandbox.run(CHANGES, timeout=60).exit_code == 0
     sandbox.freeze()
@@ -71,6 +71,6 @@ def test_without_a_readable_layer_the_engine_is_asked_and_says_the_same(
     assert sandbox.run(script, timeout=60).exit_code == 0
     sandbox.freeze()
     own = {change.path for change in sandbox.changed_paths()}
-    monkeypatch.setattr(layer, "readable", lambda upper: False)
+    monkeypatch.setattr(layer, "readable", lambda engine, upper: False)
     asked = {change.path for change in sandbox.changed_paths()}
     assert {f"{WORKDIR}/added", f"{WORKDIR}/deep/er/file", f"{WORKDIR}/link"} <= own & asked

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from docker.types import Ulimit
 
 from beyondswe.sandbox.base_images import ensure_base_image
 from beyondswe.sandbox.engine import Engine, labels
@@ -41,6 +42,7 @@ def make_environment(
             ["sh", "-ec", f"cd {WORKDIR}; {commands}"],
             name=name,
             network="none",
+            ulimits=[Ulimit(**limit) for limit in engine.ulimits()],
             labels=labels(role="test"),
         )
         try:

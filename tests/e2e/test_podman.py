@@ -1,5 +1,5 @@
-"""The tests of this room run against Podman's socket too: a service of its own, started as `engine setup`
-starts it.
+"""The tests of the main job and of what it stands on run against Podman's socket too: a service of its own,
+started as `engine setup` starts it.
 """
 
 from __future__ import annotations
@@ -19,8 +19,23 @@ from beyondswe.sandbox.daemon import start_podman
 
 pytestmark = [pytest.mark.slow, pytest.mark.engine]
 
-HERE = Path(__file__).parent
-SAME = ["test_base_images.py", "test_build.py", "test_doctor.py", "test_engine_setup.py", "test_prune.py"]
+TESTS = Path(__file__).parents[1]
+SAME = [
+    "sandbox/test_base_images.py",
+    "sandbox/test_build.py",
+    "sandbox/test_doctor.py",
+    "sandbox/test_engine_setup.py",
+    "sandbox/test_prune.py",
+    "sandbox/test_docker.py",
+    "sandbox/test_job.py",
+    "sandbox/test_environment.py",
+    "sandbox/test_limits.py",
+    "sandbox/test_layer.py",
+    "sandbox/test_disk.py",
+    "scoring/test_extract.py",
+    "scoring/test_score.py",
+    "cli/test_eval.py",
+]
 
 
 @pytest.fixture(scope="module")
@@ -76,11 +91,11 @@ def test_setup_uses_it(socket: Path) -> None:
 @pytest.mark.parametrize("name", SAME)
 def test_the_same_tests_hold(socket: Path, name: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-m", "not slow", str(HERE / name)],
+        [sys.executable, "-m", "pytest", "-q", "-m", "not slow", str(TESTS / name)],
         capture_output=True,
         text=True,
         env={**os.environ, "DOCKER_HOST": f"unix://{socket}"},
-        cwd=HERE.parents[1],
+        cwd=TESTS.parent,
         check=False,
     )
     assert done.returncode == 0, done.stdout[-5000:]
