@@ -64,15 +64,7 @@ class CommandAgent:
             raise AgentError(f"agent {self.name} has no command")
         if manifest.network is not Network.NONE and manifest.protocol and prepared.model is None:
             raise AgentError(f"agent {self.name} needs a model, and the attempt has none: give --model")
-        words = {
-            "{prompt}": prepared.prompt,
-            "{prompt_file}": PROMPT_FILE,
-            "{workdir}": prepared.environment.workdir,
-            "{agent_dir}": AGENT_DIR,
-            "{state_dir}": STATE_DIR,
-            "{layer}": layer_mount(self.name),
-            **_model_words(prepared.model),
-        }
+        words = self._words(prepared)
         env = {
             **prepared.env,
             **{name: replace_words(value, words) for name, value in manifest.env.items()},
@@ -97,7 +89,7 @@ class CommandAgent:
         log = shortened(result.stdout, LOG_LIMIT)
         if result.stderr:
             log += b"\n--- standard error ---\n" + shortened(result.stderr, LOG_LIMIT)
-        transcript, files = self._transcript(sandbox, result.stdout, words)
+        transcript, files = self.account(prepared, sandbox, result.stdout)
         seen = Seen(
             exit_code=result.exit_code,
             timed_out=result.timed_out,
@@ -109,8 +101,8 @@ class CommandAgent:
             error = f"{error}; out of memory: {kills} of its processes were killed at the limit"
         return AgentEnd(status, result.exit_code, error, log, files, transcript)
 
-    def _transcript(
-        self, sandbox: Sandbox, stdout: bytes, words: Mapping[str, str]
+    def account(
+        self, prepared: PreparedAttempt, sandbox: Sandbox, stdout: bytes
     ) -> tuple[Transcript | None, dict[str, bytes]]:
         """What the agent wrote down itself, read, and its files as they are; neither is to be trusted."""
         where = self.manifest.transcript
@@ -119,8 +111,20 @@ class CommandAgent:
         if where.path == STDOUT:
             files = {"stdout": stdout}
             return read_transcript(where.format, files), files
-        files = fetch_files(sandbox, replace_words(where.path, words), where.files)
+        files = fetch_files(sandbox, replace_words(where.path, self._words(prepared)), where.files)
         return read_transcript(where.format, {**files, "stdout": stdout}), files
+
+    def _words(self, prepared: PreparedAttempt) -> dict[str, str]:
+        """What stands for the words of a manifest."""
+        return {
+            "{prompt}": prepared.prompt,
+            "{prompt_file}": PROMPT_FILE,
+            "{workdir}": prepared.environment.workdir,
+            "{agent_dir}": AGENT_DIR,
+            "{state_dir}": STATE_DIR,
+            "{layer}": layer_mount(self.name),
+            **_model_words(prepared.model),
+        }
 
     def _archive(self, prompt: str, words: Mapping[str, str]) -> bytes:
         """The prompt and the agent's files as a tar for ``/``, readable by any user of the image. What lies in

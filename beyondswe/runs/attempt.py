@@ -21,6 +21,7 @@ from pathlib import Path, PurePosixPath
 from typing import Protocol, runtime_checkable
 
 from beyondswe.agents.protocol import Agent, AgentEnd, AgentStatus, PreparedAttempt
+from beyondswe.agents.transcripts.model import Transcript
 from beyondswe.errors import AgentError, BeyondSWEError
 from beyondswe.gateway.access import Access, AttemptAccess, Left
 from beyondswe.gateway.atif import call_log, read_calls
@@ -56,6 +57,16 @@ class NeedsMounts(Protocol):
 
     def mounts(self, engine: Engine, image: str) -> tuple[Mount, ...]:
         """What, for a sandbox of this image."""
+
+
+@runtime_checkable
+class KeepsAccount(Protocol):
+    """An agent with a transcript of its own, which can be had when its sandbox ended under it."""
+
+    def account(
+        self, prepared: PreparedAttempt, sandbox: DockerSandbox, stdout: bytes
+    ) -> tuple[Transcript | None, dict[str, bytes]]:
+        """The transcript as far as it can be read, and its files as they are."""
 
 
 @dataclass(frozen=True)
@@ -242,6 +253,9 @@ class Attempts:
                     end = AgentEnd(AgentStatus.ERROR, None, f"out of memory: {error}", error.output)
                 else:
                     raise  # ended from outside: nothing inside can end it but hunger
+                if isinstance(agent, KeepsAccount):
+                    transcript, files = agent.account(prepared, sandbox, error.output)
+                    end = replace(end, transcript=transcript, files=files)
         if disk.exceeded:  # whatever the agent was told of its command, this is why it ended
             end = replace(end, status=AgentStatus.ERROR, exit_code=None, error=disk.reason)
         with evidence.timed("extract"):
