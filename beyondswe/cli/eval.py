@@ -9,6 +9,7 @@ import click
 
 from beyondswe.cli.datasets import dataset_options, image_provider, open_dataset
 from beyondswe.cli.models import gateway_options, gateway_settings, model_facts, refuse_without_model
+from beyondswe.cli.output import say
 from beyondswe.cli.running import carry_out, dataset_facts, run_options, say_skipped
 
 if TYPE_CHECKING:
@@ -98,11 +99,11 @@ def command(
         raise UsageError("name the agent by --agent or give a command by --agent-cmd, one of the two")
     chosen = load_agent(agent) if agent is not None else agent_from_command(agent_cmd or "")
     reach = _network(chosen, network, has_model=model is not None)
-    gateway = None
+    gateway, notes = None, []
     if model is None:
         refuse_without_model()
     else:
-        gateway = gateway_settings(
+        gateway, notes = gateway_settings(
             model,
             model_url=model_url,
             max_turns=max_turns,
@@ -112,6 +113,8 @@ def command(
             rate=rate,
             provider_tools=provider_tools,
         )
+    for note in notes:
+        say(note)
     opened = open_dataset(dataset, **selection)
     prompts = Prompts(prompt, reach)
     for instance in {instance.family: instance for instance in opened.instances}.values():
@@ -130,7 +133,7 @@ def command(
         prompt_sha256=prompts.sha256,
         attempts=attempts,
         strict=strict,
-        notes=tuple(say_skipped(opened)),
+        notes=(*notes, *say_skipped(opened)),
     )
     return carry_out(
         settings=settings,

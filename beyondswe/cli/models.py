@@ -83,8 +83,8 @@ def gateway_settings(
     prices: Path | None,
     rate: float | None,
     provider_tools: bool,
-) -> GatewaySettings:
-    """Checked: `UsageError` for what cannot work."""
+) -> tuple[GatewaySettings, list[str]]:
+    """Checked: `UsageError` for what cannot work; and notes on what will not be counted."""
     from beyondswe.gateway.metering import Budget
     from beyondswe.gateway.prices import read_prices
     from beyondswe.gateway.process import GatewaySettings
@@ -97,8 +97,7 @@ def gateway_settings(
         rate=rate,
         provider_tools=provider_tools,
     )
-    settings.check()
-    return settings
+    return settings, settings.check()
 
 
 def model_facts(settings: GatewaySettings) -> ModelFacts:

@@ -51,15 +51,22 @@ class GatewaySettings:
     provider_tools: bool = False
     patience: Patience = field(default_factory=Patience)
 
-    def check(self) -> None:
-        """Raise `UsageError` for what can be told before anything starts: no key, no address, no price."""
+    def check(self) -> list[str]:
+        """Raise `UsageError` for what can be told before anything starts: no key, no address, no price where a
+        limit on cost needs it. Notes on what will not be counted.
+        """
         from beyondswe.errors import UsageError
 
         Upstream.from_environment(self.url, os.environ)
-        if self.budget.max_cost is not None and not Prices(dict(self.prices)).knows(self.model):
+        if Prices(dict(self.prices)).knows(self.model):
+            return []
+        if self.budget.max_cost is not None:
             raise UsageError(
                 f"--max-cost cannot hold: the price of model {self.model!r} is not known; give it by --prices FILE"
             )
+        return [
+            f"the price of model {self.model!r} is not known, so costs are not counted; --prices FILE gives it"
+        ]
 
 
 @dataclass(frozen=True)

@@ -73,6 +73,13 @@ class ScriptedModel:
         if self._log:
             self._log.close()
 
+    def reset(self, scenarios: Mapping[str, Any]) -> None:
+        """Play other scenarios from now on, and forget what came in."""
+        with self._lock:
+            self.scenarios = read_scenarios(scenarios)
+            self._played.clear()
+            self.requests.clear()
+
     def scenario_url(self, name: str) -> str:
         """Base address that plays this scenario, whatever the model's name."""
         return f"{self.url}/s/{name}"

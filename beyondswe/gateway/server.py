@@ -76,6 +76,7 @@ def make_client(patience: Patience) -> httpx.AsyncClient:
         timeout=httpx.Timeout(patience.silence, connect=patience.connect_timeout, pool=None),
         limits=httpx.Limits(max_connections=None, max_keepalive_connections=256, keepalive_expiry=60),
         follow_redirects=False,
+        mounts=dict.fromkeys(("all://127.0.0.1", "all://localhost", "all://[::1]"), None),  # by no proxy
     )
 
 
@@ -166,9 +167,11 @@ class Sessions:
 
 async def _run(config: Config, environment: Mapping[str, str]) -> None:
     upstream = Upstream.from_environment(config.url, environment)
+    prices = Prices(config.prices)
+    prices.knows("")  # the known ones are read now, not within the first call
     async with make_client(config.patience) as client:
         forwarding = Forwarding(upstream, client, config.patience, config.rate, config.provider_tools)
-        control = Listener(Sessions(forwarding, Prices(config.prices)).control(), uds=str(config.control))
+        control = Listener(Sessions(forwarding, prices).control(), uds=str(config.control))
         await control.open()
         print("ready", flush=True)
         await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)

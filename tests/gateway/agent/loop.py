@@ -15,7 +15,7 @@ tool = {
         "parameters": {"type": "object", "properties": {"command": {"type": "string"}}},
     },
 }
-with open(os.environ["BEYONDSWE_PROMPT_FILE"]) as file:
+with open(os.environ["BEYONDSWE_PROMPT_FILE"]) as file:  # noqa: PTH123
     messages = [{"role": "system", "content": "You repair code."}, {"role": "user", "content": file.read()}]
 while True:
     body = {"model": model, "messages": messages, "tools": [tool], "stream": False}
