@@ -177,6 +177,65 @@ def from_github(
         return _write(out, rows, funnel, as_json, journal.finish)
 
 
+@command.command("pypi")
+@click.argument("packages", nargs=-1, required=True, metavar="PACKAGE…")
+@_out
+@_force
+@click.option(
+    "--family", default="DepMigrate", show_default=True, metavar="F", help="DepMigrate or Doc2Repo."
+)
+@click.option(
+    "--index-url",
+    metavar="U",
+    help="The index's simple API; default: the one that pip is set up for on this machine.",
+)
+@click.option(
+    "--repositories", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
+    help="Where base trees go as git repositories, for `build --repo-url`; default: FILE.repositories.",
+)  # fmt: skip
+@_since
+@_until
+@_limit
+@_model
+@_model_url
+@json_option
+def from_pypi(
+    packages: tuple[str, ...], out: Path, force: bool, family: str, index_url: str | None, repositories: Path | None,
+    since: datetime | None, until: datetime | None, limit: int | None, model: str | None, model_url: str | None,
+    as_json: bool,
+) -> int:  # fmt: skip
+    """Candidates from source releases on a package index.
+
+    DepMigrate: pairs of releases whose notes or metadata name a watched package together with a version, and what
+    changed between them. Doc2Repo: the newest release. Nothing of a release runs on this machine.
+    """
+    from beyondswe.construction.collect.filters import Funnel
+    from beyondswe.construction.collect.from_pypi import Asked, collect
+    from beyondswe.construction.collect.index import Index, configured_index
+    from beyondswe.errors import UsageError
+    from beyondswe.instances.model import Family
+
+    family_asked = _named(family, "")
+    if family_asked not in (Family.DEPMIGRATE, Family.DOC2REPO):
+        raise UsageError(f"--family {family}: releases make candidates of DepMigrate and Doc2Repo")
+    judge = _judge(model, model_url)
+    _free(out, force)
+    folder = (repositories or out.with_name(f"{out.name}.repositories")).absolute()
+    funnel = Funnel()
+    asked = Asked(
+        packages=packages,
+        family=family_asked,
+        repositories=folder,
+        since=_date(since),
+        until=_date(until),
+        limit=limit,
+    )
+    with Index(index_url or configured_index()) as index:
+        code = _write(out, map(judge, collect(index, asked, funnel)), funnel, as_json)
+    say(f"base trees: build them with --repo-url '{folder}/{{owner}}+{{name}}.git'")
+    return code
+
+
 def _of_field(domain: str) -> tuple[str, ...]:
     from beyondswe.construction.collect import lists
 

@@ -11,12 +11,13 @@ _METADATA = re.compile(
 
 
 def added_requirements(patch: str) -> str:
-    """Lines that a patch adds to packaging metadata and requirements files."""
-    lines, taken = [], False
+    """Lines that a patch adds to packaging metadata and requirements files, less the pins of lists that a tool wrote."""
+    lines, taken, listed = [], False, False
     for line in patch.splitlines():
         if line.startswith("diff --git "):
-            taken = _METADATA.search(line.rpartition(" b/")[2]) is not None
-        elif taken and line.startswith("+") and not line.startswith("+++"):
+            path = line.rpartition(" b/")[2]
+            taken, listed = _METADATA.search(path) is not None, path.endswith(".txt")
+        elif taken and line.startswith("+") and not line.startswith("+++") and not (listed and "==" in line):
             lines.append(line[1:])
     return "\n".join(lines)
 
