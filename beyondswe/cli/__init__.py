@@ -28,6 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "beyondswe.cli.blocklist",
         "Decide whether addresses and commands are of a target repository.",
     ),
+    "gateway": ("beyondswe.cli.gateway", "Run the model gateway alone: metered, recorded endpoints."),
     "agents": ("beyondswe.cli.agents", "List the agents."),
     "engine": ("beyondswe.cli.engine", "Look at, set up and clean the container engine."),
 }

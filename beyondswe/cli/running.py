@@ -159,7 +159,7 @@ def carry_out(
     the report; ``rejected`` rows make the exit code 1.
     """
     from beyondswe.errors import BeyondSWEError
-    from beyondswe.gateway.access import Access, AccessSettings
+    from beyondswe.gateway.access import Access, AccessSettings, check_access
     from beyondswe.reports.failures import first_failures
     from beyondswe.reports.report import make_report
     from beyondswe.reports.table import show
@@ -172,6 +172,8 @@ def carry_out(
     from beyondswe.sandbox.limits import capped
 
     engine = Engine.connect()
+    access = access or AccessSettings()
+    check_access(engine, access)
     verdicts = VerdictCache()
     limits, capping = capped(settings.limits_asked, engine)
     settings = replace(settings, limits=limits, notes=(*settings.notes, *capping))
@@ -182,7 +184,7 @@ def carry_out(
         say_capped(settings.limits_asked, limits, capping)
         labels = run_labels(run_id)
         try:
-            with Access(engine, access or AccessSettings(), labels) as opened:
+            with Access(engine, access, labels) as opened:
                 attempts = Attempts(
                     engine,
                     environments=Environments(engine, provide_image(engine), labels),

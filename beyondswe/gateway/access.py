@@ -43,13 +43,18 @@ class AccessSettings:
     policy: Callable[[Instance], EgressPolicy] | None = None  # with network filtered
 
 
+def check_access(engine: Engine, settings: AccessSettings) -> None:
+    """Raise `UsageError` for what this engine cannot give."""
+    inside = settings.model is not None and settings.network is not Network.NONE
+    if inside or settings.network is Network.FILTERED:
+        check_local(engine)
+
+
 class Access:
     """Opens what the attempts of a run may reach. Safe to use from many threads; leave the context to end it."""
 
     def __init__(self, engine: Engine, settings: AccessSettings, run_labels: Mapping[str, str]) -> None:
         self._engine, self.settings, self._labels = engine, settings, run_labels
-        if settings.network in (Network.MODEL, Network.FILTERED):
-            check_local(engine)
         self._gateway = Gateway(settings.model) if settings.model else None
         self._proxy = EgressProxy() if settings.policy else None
 

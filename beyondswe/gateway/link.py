@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from beyondswe.errors import EngineError
+from beyondswe.errors import EngineError, UsageError
 from beyondswe.resources import resource
 from beyondswe.sandbox import job
 from beyondswe.sandbox.base_images import base_images, ensure_base_image
@@ -66,7 +66,6 @@ class Link:
         """Forward these ports of its loopback; comes back when all of them answer. `EngineError` else, and
         nothing is left then. ``network`` is the engine's word for what else there is in it.
         """
-        check_local(engine)
         name = job.container_name("link")
         config = _config(engine, forwards, network, run_labels or {})
         try:
@@ -89,14 +88,13 @@ class Link:
 
 
 def check_local(engine: Engine) -> None:
-    """Raise `EngineError` where the engine is on another machine: sockets of this host cannot be mounted
+    """Raise `UsageError` where the engine is on another machine: sockets of this host cannot be mounted
     there.
     """
     if not engine.host.startswith("unix://"):
-        raise EngineError(
-            f"the engine at {engine.host} is not on this machine: its sandboxes cannot reach the gateway's Unix "
-            "socket. Run beyondswe on the engine's machine, or use --network none or open.",
-            permanent=True,
+        raise UsageError(
+            f"the engine at {engine.host} is not on this machine: its sandboxes cannot reach the Unix sockets of the "
+            "model gateway and the egress proxy. Run beyondswe on the engine's machine."
         )
 
 

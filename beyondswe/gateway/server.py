@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import ASGIApp
 
-_METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
+METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 _CLOSING = 2  # seconds that open answers get when a session closes
 
 
@@ -64,7 +64,7 @@ class Config:
 
 def application(service: Service) -> Starlette:
     """The ASGI application of one session."""
-    return Starlette(routes=[Route("/{path:path}", service.handle, methods=_METHODS)])
+    return Starlette(routes=[Route("/{path:path}", service.handle, methods=METHODS)])
 
 
 def make_client(patience: Patience) -> httpx.AsyncClient:

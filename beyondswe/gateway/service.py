@@ -112,7 +112,7 @@ class Service:
         where = place(path) if request.method == "POST" else None
         try:
             if not self.session.admits(token_of(request.headers, request.url.query)):
-                raise _Refused(401, "this token is not the attempt's: use the key that the attempt was given")
+                return refused_token(request)
             raw = await _body(request)
             if where is None or where.counting:
                 return await self._pass(request, where, raw)
@@ -263,6 +263,12 @@ class Service:
             raise _Refused(502, message) from fault
         self.session.passed(facts, answer.status_code)
         return Relay(answer, answer_headers(answer.headers.items()), masker, None, lambda _data: None)
+
+
+def refused_token(request: HttpRequest) -> Response:
+    """The answer to a token that is nobody's."""
+    where = place(request.url.path) if request.method == "POST" else None
+    return _error(where, 401, "this token is not known here: use the key that the gateway gave out")
 
 
 async def _body(http: HttpRequest) -> bytes:

@@ -16,7 +16,10 @@ tool = {
     },
 }
 with open(os.environ["BEYONDSWE_PROMPT_FILE"]) as file:  # noqa: PTH123
-    messages = [{"role": "system", "content": "You repair code."}, {"role": "user", "content": file.read()}]
+    prompt = file.read()
+messages = [{"role": "system", "content": "You repair code."}, {"role": "user", "content": prompt}]
+if "scenario: " in prompt:  # tells the scripted model which one to play
+    url += "/s/" + prompt.split("scenario: ")[1].split()[0]
 while True:
     body = {"model": model, "messages": messages, "tools": [tool], "stream": False}
     request = urllib.request.Request(
