@@ -11,7 +11,7 @@ _METADATA = re.compile(
 
 
 def added_requirements(patch: str) -> str:
-    """Lines that a patch adds to packaging metadata and requirements files, less the pins of lists that a tool wrote."""
+    """Lines that a patch adds to packaging metadata and requirements files, less pins that a tool wrote."""
     lines, taken, listed = [], False, False
     for line in patch.splitlines():
         if line.startswith("diff --git "):

@@ -69,9 +69,10 @@ def _asked(tree: ast.Module, target: str) -> Iterator[tuple[str, str, int]]:
                     bound[alias.asname or alias.name] = f"{node.module}.{alias.name}"
                     yield "name", f"{node.module}.{alias.name}", node.lineno
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in bound:
-            if not (node.attr.startswith("__") and node.attr.endswith("__")):
-                yield "name", f"{bound[node.value.id]}.{node.attr}", node.lineno
+        if isinstance(node, ast.Attribute):
+            root, names = _dotted(node)
+            if root in bound and not names[-1].startswith("__"):
+                yield "name", ".".join((bound[root], *names)), node.lineno
         elif isinstance(node, ast.Call):
             called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
             if called in _RAISES:
@@ -91,3 +92,12 @@ def _asked(tree: ast.Module, target: str) -> Iterator[tuple[str, str, int]]:
                 for keyword in node.keywords:
                     if keyword.arg:
                         yield "keyword", f"{bound[first.id]}.{keyword.arg}", node.lineno
+
+
+def _dotted(node: ast.expr) -> tuple[str, tuple[str, ...]]:
+    """``a.b.c`` as its root and the rest; the root is empty where it is no name."""
+    names: list[str] = []
+    while isinstance(node, ast.Attribute):
+        names.insert(0, node.attr)
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else "", tuple(names)
