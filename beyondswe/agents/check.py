@@ -59,6 +59,7 @@ SCENARIO: dict[str, Any] = {
     ],
 }
 _SCENARIOS = {"default": SCENARIO}
+_SEARCHED = ("PATH", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "NODE_PATH", "LD_LIBRARY_PATH", "LD_PRELOAD")
 _PATHS = {
     Protocol.CHAT: "/chat/completions",
     Protocol.RESPONSES: "/responses",
@@ -169,10 +170,14 @@ def _problems(
     if protocol and not any(_PATHS[protocol] in str(request["path"]) for request in model.requests):
         found.append(f"it asked the model nothing by the protocol {protocol.value}")
     seen = sandbox.run(f"cat {_SEEN} 2> /dev/null", timeout=30).stdout.decode("utf-8", "replace")
-    for line in seen.splitlines():
-        if MOUNT in line:
-            found.append(f"its commands see its layer: {line[:200]}")
+    found += [f"its commands see its layer: {line[:200]}" for line in seen.splitlines() if _is_search(line)]
     return found
+
+
+def _is_search(line: str) -> bool:
+    """Whether a line of what a command saw says that programs or modules are looked for in the layer."""
+    name, is_variable, _ = line.partition("=")
+    return MOUNT in line and (not is_variable or name in _SEARCHED)
 
 
 def _instance(image: str) -> Instance:

@@ -126,7 +126,11 @@ def ensure_layer(manifest: Manifest, folder: Path, python_dir: Path | None = Non
         partial = place.with_name(f"partial-{place.name}")
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir()
-        install_runtime(runtime, folder, partial, layer_mount(manifest.name), python, source)
+        try:
+            install_runtime(runtime, folder, partial, layer_mount(manifest.name), python, source)
+        except BaseException:
+            shutil.rmtree(partial, ignore_errors=True)
+            raise
         words = "programs of its own"
         if python:
             words = f"Python {python.version} from {python.origin}"
