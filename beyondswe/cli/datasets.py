@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -80,6 +80,7 @@ def open_dataset(
     split: str | None = None,
     require_tests: bool = True,
     require_suites: bool = True,
+    defaults: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Dataset:
     """The dataset of that name, file, folder or id; a shipped one is made from its recipes first."""
     from beyondswe.instances.dataset import load_dataset
@@ -98,6 +99,7 @@ def open_dataset(
         split=split,
         require_tests=require_tests,
         require_suites=require_suites,
+        defaults=defaults,
     )
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from beyondswe.errors import DataError, UsageError
 from beyondswe.instances import selection
-from beyondswe.instances.families import load_row, named_family
+from beyondswe.instances.families import find_family, load_row, named_family
 from beyondswe.instances.model import Family, Instance
 from beyondswe.instances.problems import BadRow, Problem, printable, shown
 from beyondswe.instances.seen import Seen, remember
@@ -61,12 +62,14 @@ def load_dataset(
     skip_bad: bool = False,
     require_tests: bool = True,
     require_suites: bool = False,
+    defaults: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Dataset:
     """Load the dataset that ``spec`` names: a .jsonl, .json or .parquet file, a folder, or a Hugging Face id.
 
     ``instances`` are globs over ids; ``limit`` draws a sample by family, ``shard`` (I, N) takes one of its N
     parts. ``as_family`` is the family of rows that name none. ``require_tests=False`` is for candidates,
     whose tests nobody has found yet; with ``require_suites`` a row whose suite is not there is a bad one.
+    ``defaults`` (family → field → value, "" for every family) stand in for fields that a candidate lacks yet.
     `DataError` lists every bad row among the selected, unless ``skip_bad``: then they are in ``bad``.
     """
     wanted = {named_family(name, "--family") for name in families}
@@ -78,6 +81,12 @@ def load_dataset(
     entries: list[_Entry] = []
     counts: Counter[Family | None] = Counter()
     for raw in source.rows:
+        if defaults and raw.values is not None:
+            named = find_family(str(raw.values.get("task") or as_family or ""))
+            given = {**defaults.get("", {}), **defaults.get(named or "-", {})}
+            raw = replace(
+                raw, values={**raw.values, **{k: v for k, v in given.items() if not raw.values.get(k)}}
+            )
         entry = _read(raw, assumed, require_tests, require_suites, known, suites)
         counts[entry.family] += entry.instance is not None
         if not selection.may_be_wanted(entry, wanted, instances):

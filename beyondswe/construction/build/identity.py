@@ -1,0 +1,101 @@
+"""What a repository is called elsewhere: its distributions, what they are imported as, where its documentation is."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from packaging.utils import canonicalize_name
+
+if TYPE_CHECKING:
+    from beyondswe.construction.build.types import Task
+
+_EVERYBODYS = re.compile(
+    r"(^|\.)(github\.com|gitlab\.com|bitbucket\.org|pypi\.org|python\.org|launchpad\.net|sourceforge\.net|"
+    r"google\.com|gitter\.im|slack\.com|discord\.gg|twitter\.com|x\.com|travis-ci\.(org|com)|codecov\.io|"
+    r"coveralls\.io|anaconda\.org|stackoverflow\.com|patreon\.com|tidelift\.com|zenodo\.org|doi\.org|shields\.io)$"
+)
+_SHARED = (
+    "readthedocs.io",
+    "readthedocs.org",
+    "rtfd.io",
+    "rtfd.org",
+    "github.io",
+    "gitlab.io",
+    "netlify.app",
+)
+
+
+@dataclass(frozen=True)
+class Names:
+    """What else an instance's target is called."""
+
+    distributions: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
+    docs_hosts: tuple[str, ...] = ()
+
+
+def names_of(task: Task) -> Names:
+    facts = task.base
+    distribution = facts.name
+    known = {canonicalize_name(name) for name in (distribution, task.instance.repo.partition("/")[2]) if name}
+    imported = [
+        name
+        for name in (*facts.packages, *_packages(task))
+        if name.isidentifier() and canonicalize_name(name) not in known
+    ]
+    return Names(
+        distributions=(distribution,) if distribution else (),
+        aliases=tuple(dict.fromkeys(imported)),
+        docs_hosts=tuple(_hosts(task, known | {canonicalize_name(name) for name in imported})),
+    )
+
+
+_NO_PACKAGES = {
+    "tests",
+    "test",
+    "testing",
+    "docs",
+    "doc",
+    "examples",
+    "example",
+    "benchmarks",
+    "scripts",
+    "tools",
+}
+_NO_PACKAGES |= {"setup", "conftest", "noxfile", "build", "tasks", "fabfile", "ci", "misc", "bench", "demo"}
+
+
+def _packages(task: Task) -> list[str]:
+    """Top-level folders that are packages, for a repository that does not list them."""
+    if task.base.packages:
+        return []
+    found = []
+    for root in ("src", ""):
+        folder = task.tree / root
+        if folder.is_dir():
+            found += [path.parent.name for path in sorted(folder.glob("*/__init__.py"))]
+        if found:
+            break
+    return [name for name in found if name not in _NO_PACKAGES]
+
+
+def _hosts(task: Task, names: set[str]) -> list[str]:
+    """Hosts of its own, and those on hosts of everybody's documentation that bear its name."""
+    hosts = []
+    for url in task.base.urls.values():
+        host = (urlsplit(url).hostname or "").lower()
+        if host and "." in host and not _EVERYBODYS.search(host) and host not in _SHARED:
+            hosts.append(host)
+    for path in sorted(task.tree.glob("README*")):
+        if path.is_file():
+            text = path.read_text(encoding="utf-8", errors="replace")
+            pattern = rf"https?://([\w-]+)\.({'|'.join(map(re.escape, _SHARED))})"
+            hosts += [
+                f"{match[1].lower()}.{match[2]}"
+                for match in re.finditer(pattern, text)
+                if canonicalize_name(match[1]) in names
+            ]
+    return list(dict.fromkeys(hosts))
