@@ -44,17 +44,21 @@ class Judge:
     key: str = ""
 
     @classmethod
-    def configured(cls, model: str | None, url: str | None) -> Judge | None:
-        """The judge that the options name; None where no model is named. The key is ``OPENAI_API_KEY``'s."""
+    def configured(
+        cls, model: str | None, url: str | None, options: tuple[str, str] = ("--model", "--model-url")
+    ) -> Judge | None:
+        """The model that two options name; None where they name none. The key is ``OPENAI_API_KEY``'s."""
         if model is None:
             if url:
                 raise UsageError(
-                    "--model-url names an endpoint, but no --model says which model to ask there"
+                    f"{options[1]} names an endpoint, but no {options[0]} says which model to ask there"
                 )
             return None
         base = url or os.environ.get("OPENAI_BASE_URL", "")
         if not base.startswith(("http://", "https://")):
-            raise UsageError("--model needs an endpoint: --model-url, or OPENAI_BASE_URL (http or https)")
+            raise UsageError(
+                f"{options[0]} needs an endpoint: {options[1]}, or OPENAI_BASE_URL (http or https)"
+            )
         return cls(model, base.rstrip("/"), os.environ.get("OPENAI_API_KEY", ""))
 
     def judge(self, row: Row) -> Row:
