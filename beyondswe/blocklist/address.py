@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass
+from typing import NamedTuple
 from urllib.parse import unquote
 
 import ada_url
@@ -21,8 +21,7 @@ _DEPTH = 8
 """How often an address may be encoded before nobody can say what it means."""
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(NamedTuple):
     """A parsed address. ``text`` is path, query and fragment decoded, folded and in lower case."""
 
     scheme: str
@@ -34,6 +33,10 @@ class Address:
     """Path, query and fragment as they came: for what is written in letters that depend on case."""
 
 
+_WEB = re.compile(r"(https?)://(?:[^/?#]*@)?(\[[^\]]*\]|[^:/?#@]+)(?::(\d+))?((/[^?#]*).*)", re.DOTALL)
+"""A web address as the parser writes it."""
+
+
 class NotAnAddress(ValueError):
     """What cannot be read as an address; nobody can say where it leads."""
 
@@ -42,10 +45,15 @@ def parse(url: str) -> Address:
     """Parse an address; forms without a scheme and of scp are read as browsers and git read them."""
     if len(url) > MAX_LENGTH:
         raise NotAnAddress(f"longer than {MAX_LENGTH} characters")
+    parsed: ada_url.URL | None
     try:
         parsed = ada_url.URL(url)
+        web = _WEB.match(parsed.href)
     except (ValueError, UnicodeError):
-        parsed = None
+        parsed = web = None
+    if web is not None:
+        scheme, host, port, raw, path = web.groups("")
+        return Address(scheme, host.rstrip("."), port, *fold(path, raw), raw)
     if parsed is None or (not parsed.hostname and parsed.protocol not in _HOSTLESS):
         scheme, completed = _complete(url)
         try:

@@ -28,7 +28,8 @@ _DISTRIBUTION_PATH = re.compile(
     r"srpms|os/packages)(?=/)"
 )
 _SDIST = re.compile(
-    rf"^(.+?)[-_]v?(\d[\w.+!~-]*?)\.{ARCHIVE}(?:\.(?:metadata|asc|sig|provenance))?$", re.ASCII | re.I
+    rf"^(.+?)[-_]v?(\d[\w.+!~]*?(?:-\d+)?(?:-py\d[\w.-]*)?)\.{ARCHIVE}(?:\.(?:metadata|asc|sig|provenance))?$",
+    re.ASCII | re.I,
 )
 _WHEEL = re.compile(
     r"^([A-Za-z0-9_.]+?)-([^-]+)(?:-\d[^-]*)?-[^-]+-[^-]+-[^-]+\.whl(?:\.metadata|\.asc)?$", re.I
@@ -49,6 +50,13 @@ def file_distribution(name: str) -> str | None:
     wheel = _WHEEL.match(name)
     if wheel:
         return canonical(wheel[1])
+    system = re.match(
+        r"^([\w.+-]+?)_[^_]+(?:_[^_]+)?\.(?:deb|dsc|orig\.tar\.\w+|debian\.tar\.\w+)$", name, re.I
+    )
+    if system:
+        return canonical(system[1])
+    if re.search(r"\.(?:conda|rpm)$", name, re.I):
+        return canonical(name.rsplit("-", 2)[0])
     source = _SDIST.match(name)
     return canonical(source[1]) if source else None
 

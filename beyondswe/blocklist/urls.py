@@ -64,7 +64,8 @@ def decide_address(address: Address, names: Names, policy: Policy, depth: int = 
     if policy.prompt_addresses and _named_in_prompt(address, policy):
         return ALLOWED
     reached = bool(policy.allow_hosts) and _allowed_host(address, policy)
-    found = BENCHMARK.search(text) or BENCHMARK.search(host)
+    whole = host + text
+    found = BENCHMARK.search(whole)
     if found:
         return Decision(True, "benchmark", found[0])
     if not reached:
@@ -82,12 +83,12 @@ def decide_address(address: Address, names: Names, policy: Policy, depth: int = 
         opaque = forges.opaque(host, text)
         if opaque:
             return Decision(True, "opaque-id", opaque)
-    hinted = names.hint.search(text) or names.hint.search(host)
+    hinted = names.hint.search(whole)
     if hinted or (policy.owner_repositories and any(owner in text for owner in names.owners)):
         decision = _target(address, host, names, policy)
         if decision is not None:
             return decision
-    if policy.site_search and names.scoped.search(text) and under(host, CODE_SEARCH) and "search" in text:
+    if "search" in text and policy.site_search and names.scoped.search(text) and under(host, CODE_SEARCH):
         return Decision(True, "target-search", "search limited to the owner of the target")
     return _wrapped(address, text, names, policy, depth, hinted is not None)
 
@@ -110,9 +111,10 @@ def _own(host: str, text: str, policy: Policy) -> Decision | None:
         if kind == "raw" and policy.raw_addresses:
             return Decision(True, "raw-address", host)
     if policy.shorteners:
-        if under(host, SHORTENERS):
+        site = host[host.rfind(".", 0, host.rfind(".")) + 1 :]
+        if site in SHORTENERS or host in SHORTENERS:
             return Decision(True, "shortener", host)
-        if under(host, OPAQUE_ARCHIVES) and re.match(
+        if (site in OPAQUE_ARCHIVES or host in OPAQUE_ARCHIVES) and re.match(
             r"^/(?:[\w-]{4,16}|cache\.aspx.*)(?:/(?:image|again|share))?/?(?:[?#]|$)", text
         ):
             return Decision(True, "shortener", f"{host} does not show what it keeps")
@@ -171,10 +173,8 @@ def _target(address: Address, host: str, names: Names, policy: Policy) -> Decisi
 
 def _split(text: str) -> tuple[str, str]:
     """Path, and query with fragment, of a folded text."""
-    for at, letter in enumerate(text):
-        if letter in "?#":
-            return text[:at], text[at:]
-    return text, ""
+    path = text.partition("?")[0].partition("#")[0]
+    return path, text[len(path) :]
 
 
 def _documentation(host: str, path: str, names: Names, policy: Policy) -> Decision | None:

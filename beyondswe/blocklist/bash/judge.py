@@ -463,7 +463,7 @@ class _Judge:
                 shell.run(one.partition(":")[2].strip().lstrip("@"))
         if call.name == "make" and "-f" in call.arguments:
             place = "".join(call.arguments[call.arguments.index("-f") + 1 :][:1])
-            text = call.stdin if place == "-" else shell.files.get(shell.path(place))
+            text = call.stdin if place in ("-", "") else shell.files.get(shell.path(place))
             for line in (text or "").splitlines():
                 if line.startswith("\t"):
                     shell.run(line.strip().lstrip("@-+").replace("$$", "$"))
