@@ -275,11 +275,11 @@ def _programs(log: str) -> Iterator[Remedy]:
 
 
 def _resolution(log: str, environment: Known) -> Iterator[Remedy]:
-    log = re.sub(r"\n?\s*│?\s*", " ", log)
+    log = re.sub(r"\s*\n\s*│?\s*|\s+", " ", log)
     for match in re.finditer(r"Because ([\w.-]+) was not found in the package registry", log):
         yield Remedy(Kind.DROP, canonicalize_name(match[1]), match[0])
     for match in re.finditer(
-        r"there (?:is|are) no versions? of ([\w.-]+?)(?:\[[\w,-]+\])?((?:[=<>!~]+[\w.*+!-]+,?)+)?", log
+        r"there (?:is|are) no versions? of ([\w.-]+)(?:\[[\w,-]+\])?((?:[=<>!~]+[\w.*+!-]+,?)+)?", log
     ):
         version = (match[2] or "").rstrip(",")
         yield Remedy(Kind.LATER, f"{canonicalize_name(match[1])}{version}", match[0])

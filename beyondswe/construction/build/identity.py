@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -43,7 +44,7 @@ def names_of(task: Task) -> Names:
     known = {canonicalize_name(name) for name in (distribution, task.instance.repo.partition("/")[2]) if name}
     imported = [
         name
-        for name in (*facts.packages, *_packages(task))
+        for name in facts.packages or packages_of(task.tree)
         if name.isidentifier() and canonicalize_name(name) not in known
     ]
     return Names(
@@ -68,13 +69,11 @@ _NO_PACKAGES = {
 _NO_PACKAGES |= {"setup", "conftest", "noxfile", "build", "tasks", "fabfile", "ci", "misc", "bench", "demo"}
 
 
-def _packages(task: Task) -> list[str]:
+def packages_of(tree: Path) -> list[str]:
     """Top-level folders that are packages, for a repository that does not list them."""
-    if task.base.packages:
-        return []
-    found = []
+    found: list[str] = []
     for root in ("src", ""):
-        folder = task.tree / root
+        folder = tree / root
         if folder.is_dir():
             found += [path.parent.name for path in sorted(folder.glob("*/__init__.py"))]
         if found:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from beyondswe.construction.build import pythons
 from beyondswe.construction.build.diagnosis import Kind, Known, Remedy, install_failed, tests_failed
+from beyondswe.construction.build.identity import packages_of
 from beyondswe.construction.build.needs import Level
 from beyondswe.construction.build.plan import Plan, changed, first_plan, said
 from beyondswe.construction.build.recipe import Recipe, Step, digest_of, ensure_uv_image, uv_binary
@@ -111,7 +112,7 @@ def _reordered(order: Sequence[str], python: str, hint: Remedy | None) -> list[s
 def _refuse_python2(task: Task) -> None:
     """`BuildStopped` for what only Python 2 reads: no image here has one."""
     sources = [task.tree / name for name in task.tests]
-    for name in {*task.base.packages, *task.base.modules} - {"setup", "docs", "examples", "conf"}:
+    for name in task.base.packages or packages_of(task.tree):
         for root in ("", "src", "lib"):
             sources.append(task.tree / root / f"{name}.py")
             sources += sorted((task.tree / root / name).glob("*.py"))
