@@ -146,7 +146,10 @@ class Egress:
             headers["accept-encoding"] = "gzip"  # the head that is kept is to be readable
         sized = length.isdigit() and "transfer-encoding" not in headers
         if "content-length" not in headers and "transfer-encoding" not in headers:
-            sized = not request.is_http2 or request.method in {"GET", "HEAD"}  # HTTP/2 need not say how much comes
+            sized = not request.is_http2 or request.method in {
+                "GET",
+                "HEAD",
+            }  # HTTP/2 need not say how much comes
         if not sized or int(length) > BUFFERED:
             flow.request.stream = Counter(attempt.limits.request, handler, note)
             if "content-length" not in headers:

@@ -57,7 +57,7 @@ class Places:
             return [mapped]
         if (host, port) in self._proxy_places:
             return await self._resolve(host, port)
-        found = await self._resolve(host, port)
+        found = await self._resolve(host.strip("[]"), port)
         if not allowed.get()(host, port):
             closed = [address for address, _ in found if not is_public(address)]
             if closed:
