@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from beyondswe.cli.datasets import dataset_options, image_provider, open_dataset
+from beyondswe.cli.matrix import EvalCommand
 from beyondswe.cli.models import gateway_options, gateway_settings, model_facts, refuse_without_model
 from beyondswe.cli.output import say
 from beyondswe.cli.running import carry_out, dataset_facts, run_options, say_skipped
+from beyondswe.cli.searching import search_options, searching
 
 if TYPE_CHECKING:
     from beyondswe.agents.protocol import Agent
     from beyondswe.sandbox.types import Network
 
 
-@click.command("eval")
+@click.command("eval", cls=EvalCommand)
 @dataset_options
 @click.option(
     "--agent", metavar="A", help="Name of an agent (`beyondswe agents list`), or a folder: ./my-agent."
@@ -29,7 +31,9 @@ if TYPE_CHECKING:
     "its standard input and in the file $BEYONDSWE_PROMPT_FILE. Exit code 0: it finished; else: agent error.",
 )
 @click.option(
-    "--prompt", default="default", show_default=True, metavar="P", help="default, or a Jinja2 template file."
+    "--prompt",
+    metavar="P",
+    help="default, searchswe (asks for looking things up), or a Jinja2 template file. Default: by --search.",
 )
 @click.option(
     "--attempts",
@@ -49,17 +53,33 @@ if TYPE_CHECKING:
 )
 @click.option("--model", metavar="M", help="Model that the agent asks, by the name that its API has for it.")
 @gateway_options
+@search_options
 @click.option(
     "--network",
-    type=click.Choice(["none", "model", "open"]),
-    help="What the agent's sandbox may reach: nothing, the model alone, or everything. Default: what the agent "
-    "needs, and model for a command that is given one.",
+    type=click.Choice(["none", "model", "filtered", "open"]),
+    help="What the agent's sandbox may reach: nothing, the model alone, the web without the target, or everything. "
+    "Default: what the agent needs, model for a command that is given one, filtered with --search.",
+)
+@click.option(
+    "--allow-host",
+    "allow_hosts",
+    multiple=True,
+    metavar="H",
+    help="A host (or host:port) that the sandbox may reach as well, with --network model or filtered; it is logged. "
+    "Repeatable.",
+)
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="YAML file with a matrix of runs: agents, models, search on and off; its other keys are options of this "
+    "command. Options given here hold for every run. The same file goes on with its runs.",
 )
 @run_options
 def command(
     agent: str | None,
     agent_cmd: str | None,
-    prompt: str,
+    prompt: str | None,
     attempts: int,
     timeout: float,
     model: str | None,
@@ -70,7 +90,15 @@ def command(
     prices: Path | None,
     rate: float | None,
     provider_tools: bool,
+    search: bool | None,
+    search_backend: str | None,
+    page_reader: str | None,
+    summary_model: str | None,
+    web_cache: Path | None,
+    model_options: tuple[str, ...],
     network: str | None,
+    allow_hosts: tuple[str, ...],
+    config: Path | None,
     cpus: float,
     memory: int,
     disk: int,
@@ -92,14 +120,29 @@ def command(
     from beyondswe.agents.prompts import Prompts
     from beyondswe.errors import UsageError
     from beyondswe.gateway.access import AccessSettings
+    from beyondswe.gateway.egress import policy_for
+    from beyondswe.runs.folder import new_run_id
     from beyondswe.runs.settings import Settings
     from beyondswe.sandbox.types import Limits
 
     if (agent is None) == (agent_cmd is None):
         raise UsageError("name the agent by --agent or give a command by --agent-cmd, one of the two")
     chosen = load_agent(agent) if agent is not None else agent_from_command(agent_cmd or "")
-    reach = _network(chosen, network, has_model=model is not None)
-    gateway, notes = None, []
+    run_id = run_id or new_run_id(chosen.name, dataset)
+    made_ready = searching(
+        chosen,
+        search=search,
+        prompt=prompt,
+        search_backend=search_backend,
+        page_reader=page_reader,
+        summary_model=summary_model,
+        web_cache=web_cache,
+        model_options=model_options,
+        run_folder=runs_dir / run_id,
+    )
+    chosen, prompt = made_ready.agent, made_ready.prompt
+    reach = _network(chosen, network, has_model=model is not None, search=made_ready.search)
+    gateway, notes = None, list[str]()
     if model is None:
         refuse_without_model()
     else:
@@ -134,6 +177,8 @@ def command(
         attempts=attempts,
         strict=strict,
         notes=(*notes, *say_skipped(opened)),
+        asked={**made_ready.asked, "--allow-host": list(allow_hosts)},
+        more={**made_ready.facts, "allow_hosts": list(allow_hosts)},
     )
     return carry_out(
         settings=settings,
@@ -142,7 +187,12 @@ def command(
             engine, dataset, python_dir=python_dir, max_disk=max_disk
         ),
         work=lambda made: made.of_agent(chosen, prompts.render),
-        access=AccessSettings(network=reach, model=gateway, roles=getattr(chosen, "roles", frozenset())),
+        access=AccessSettings(
+            network=reach,
+            model=gateway,
+            roles=getattr(chosen, "roles", frozenset()),
+            policy=policy_for(reach, allow_hosts),
+        ),
         run_id=run_id,
         runs_dir=runs_dir,
         workers=workers,
@@ -151,7 +201,7 @@ def command(
     )
 
 
-def _network(agent: Agent, asked: str | None, *, has_model: bool) -> Network:
+def _network(agent: Agent, asked: str | None, *, has_model: bool, search: bool) -> Network:
     """What the sandboxes may reach. `UsageError` where agent, model and network do not fit together."""
     from beyondswe.agents.command import CommandAgent
     from beyondswe.agents.oracle import OracleAgent
@@ -159,7 +209,9 @@ def _network(agent: Agent, asked: str | None, *, has_model: bool) -> Network:
     from beyondswe.sandbox.types import Network
 
     network = Network(asked) if asked else agent.network
-    if asked is None and network is Network.NONE and has_model:
+    if asked is None and search and network in (Network.NONE, Network.MODEL):
+        network = Network.FILTERED
+    elif asked is None and network is Network.NONE and has_model:
         network = Network.MODEL
     needs_model = agent.network in (Network.MODEL, Network.FILTERED)
     if agent.network is Network.OPEN and network is not Network.OPEN:

@@ -65,6 +65,9 @@ class Settings:
     attempts: int = 1
     strict: bool = False
     notes: tuple[str, ...] = ()  # what was capped, skipped or could not be used
+    asked: dict[str, Any] = field(
+        default_factory=dict
+    )  # further options that decide the outcomes, by their words
     more: dict[str, Any] = field(
         default_factory=dict
     )  # what only one command knows, as it goes into run.json
@@ -79,6 +82,7 @@ class Settings:
             "--prompt": [self.prompt, self.prompt_sha256],
             "--network": self.network.value,
             "--attempts": self.attempts,
+            **self.asked,
             **(self.model.options() if self.model else {}),
             **{_LIMIT_OPTIONS[name]: value for name, value in limits.items() if name in _LIMIT_OPTIONS},
         }

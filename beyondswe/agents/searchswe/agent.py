@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import time
 from collections.abc import Callable, Mapping
@@ -72,8 +71,7 @@ class SearchSWEAgent:
         self.name, self.version, self.network = manifest.name, manifest.version, manifest.network
         self._manifest, self._folder_digest = manifest, digest
         self._options = options or SearchOptions()
-        facts = json.dumps(self._options.facts(), sort_keys=True)
-        parts = (digest, resource(*_SYSTEM).read_text(encoding="utf-8"), facts)
+        parts = (digest, resource(*_SYSTEM).read_text(encoding="utf-8"))
         self.digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
     def with_options(self, options: SearchOptions) -> SearchSWEAgent:
