@@ -51,6 +51,12 @@ _SOFTWARE_HERITAGE = re.compile(
 )
 
 
+_NESTED_FORGE = re.compile(
+    r"(?<![\w.@-])(?:https?:/+)?(?:www\.)?(?:github\.com|raw\.githubusercontent\.com|codeload\.github\.com)/+[^/\s]+/[^/\s?#]+/[^\s?#]*"
+)
+"""An address of a forge inside another: it is decided by itself, with owner and name at their places."""
+
+
 def opaque(host: str, text: str) -> str:
     """The part of an address that names a repository by nothing but a number or a hash, "" for none."""
     if host == "api.github.com":
@@ -100,7 +106,7 @@ def decide(host: str, path: str, query: str, text: str, names: Names, policy: Po
             return decision
         rest = query
     else:
-        rest = text
+        rest = _NESTED_FORGE.sub(" ", text) if "github" in text else text
     found = names.slug.search(rest)
     if found:
         if under(host, CONTAINER_REGISTRIES):
@@ -171,7 +177,7 @@ def _inexact(host: str, parts: list[str], names: Names, policy: Policy) -> Decis
             and names.fork.match(_clean(part))
         ):
             return Decision(True, "target-fork", part)
-        if whole in _MARKERS and at + 2 < len(parts):
+        if whole in _MARKERS and at + 2 < len(parts) and parts[at + 1] not in RESERVED_OWNERS:
             decision = _slug((cleaned[at + 1], cleaned[at + 2]), names, policy)
             if decision is not None:
                 return decision

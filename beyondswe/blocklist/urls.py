@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from urllib.parse import unquote
 
 from beyondswe.blocklist import forges, networks, packages
 from beyondswe.blocklist.address import WEB, Address, NotAnAddress, flatten, parse
@@ -74,9 +75,8 @@ def decide_address(address: Address, names: Names, policy: Policy, depth: int = 
             return decision
     if host.endswith(".translate.goog"):
         inner = re.sub(r"(?<!-)-(?!-)", ".", host[: -len(".translate.goog")]).replace("--", "-")
-        decision = _again(f"https://{inner}{address.raw}", names, policy, depth)
-        if decision.blocked:
-            return decision
+        if not policy.wrappers:
+            return _again(f"https://{inner}{address.raw}", names, policy, depth)
     if policy.wrappers and (under(host, READERS) or host.endswith(".translate.goog")):
         return Decision(True, "wrapper", host)
     if policy.opaque_ids:
@@ -227,12 +227,12 @@ def _wrapped(address: Address, text: str, names: Names, policy: Policy, depth: i
         decision = _again(inner, names, policy, depth)
         if decision.blocked:
             return decision
-    if hinted or "api.github.com" in text:
+    if hinted or "api.github.com" in text or under(address.host, READERS):
         for found in _BARE.finditer(text):
             decision = _again(f"https://{found[1]}", names, policy, depth)
             if decision.blocked and decision.rule != "not-an-address":
                 return decision
-    raw = address.raw
+    raw = unquote(address.raw) if "%" in address.raw else address.raw
     if "aHR0c" in raw or "Z2l0aHVi" in raw or "d3d3Lm" in raw or "Ly9naX" in raw:
         for token in _ENCODED.findall(raw):
             decision = _again(_base64(token), names, policy, depth)

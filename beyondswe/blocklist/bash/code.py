@@ -40,6 +40,10 @@ _LITERAL = re.compile(r"'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\"|`((?:[^`\\]|\
 _GLUE = re.compile(r"\s*(?:\+|\.\.?|<>)\s*")
 
 
+_GIT_LIBRARY = re.compile(r"\b(?:dulwich|pygit2|gitpython|import git|from git|sh\.git|plumbum)\b")
+_GIT_FETCH = re.compile(r"\b(?:fetch|pull|ls_remote|remote_update)\b")
+
+
 @dataclass
 class Program:
     """What is known of a program from its text."""
@@ -73,9 +77,7 @@ def python(source: str) -> Program:
     program.network = bool(_PYTHON_NETWORK.search(used)) or any(
         _PYTHON_NETWORK.fullmatch(one) for one in program.texts
     )
-    program.fetches = bool(
-        re.search(r"\b(?:dulwich|pygit2|gitpython|import git\b|from git\b|sh\.git|plumbum)", source)
-    ) and bool(re.search(r"\.(?:fetch|pull|ls_remote|remote_update)\b", source))
+    program.fetches = bool(_GIT_LIBRARY.search(used) and _GIT_FETCH.search(used))
     return program
 
 

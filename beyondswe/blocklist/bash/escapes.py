@@ -71,7 +71,9 @@ def judge(call: Call, shell: Shell, context: Context) -> None:
     if name == "git" and arguments[:1] == ("credential",) and context.policy.credential_files:
         refuse("credential-file", whole)
     for one in arguments:
-        if _SOCKETS.search(one):
+        if re.search(r"\s", one):
+            continue
+        if _SOCKETS.search(one) and name not in ("echo", "printf", "grep"):
             refuse("container-engine", one)
         if name not in ("echo", "printf", "grep", "git"):
             path(one, context, device=name not in ("ls", "test", "[", "stat"))
@@ -80,7 +82,7 @@ def judge(call: Call, shell: Shell, context: Context) -> None:
     )
     if name in READERS:
         for one in files:
-            if one.startswith("--exclude"):
+            if one.startswith("--exclude") or re.search(r"\s", one):
                 continue
             git_file(one, context)
             if ".git" in shell.directory:
@@ -95,6 +97,8 @@ def judge(call: Call, shell: Shell, context: Context) -> None:
 
 def path(text: str, context: Context, *, device: bool = True) -> None:
     """Refuse paths that lead to the machine beneath."""
+    if re.search(r"\s", text):
+        return
     if _PROC.search(text):
         refuse("host-disk", text)
     if device and _DEVICES.match(text):
@@ -121,9 +125,12 @@ def read(text: str, context: Context) -> None:
 
 
 def strings(texts: list[str], context: Context) -> None:
-    """Refuse programs whose texts are paths of git's objects."""
+    """Refuse programs whose texts are paths of git's objects, of credentials or of the engine's socket."""
     for one in texts:
         if len(one) < 200 and " " not in one and "\n" not in one:
             git_file(one, context)
+            path(one, context)
+            if _SOCKETS.search(one):
+                refuse("container-engine", one)
             if context.policy.credential_files and _CREDENTIALS.search(one):
                 refuse("credential-file", one)

@@ -110,19 +110,11 @@ def decide_command(command: str, target: Target, policy: Policy = DEFAULT, *, se
     shell = Shell(_Judge(context))
     try:
         shell.run(command)
-        _written_programs(command, shell)
     except Refused as refused:
         return refused.decision
     except RecursionError:
         return Decision(True, "nested-too-deep", "commands inside commands")
     return ALLOWED
-
-
-def _written_programs(command: str, shell: Shell) -> None:
-    """Requests written to a connection that the shell itself opened."""
-    hosts = re.findall(r"/dev/(?:tcp|udp)/([\w.-]+)/\d+", command)
-    if hosts and isinstance(shell.judge, _Judge):
-        shell.judge.context.requests(command.replace("\\r", "\r").replace("\\n", "\n"), hosts)
 
 
 class _Judge:
@@ -133,6 +125,9 @@ class _Judge:
 
     def reads(self, path: str, shell: Shell) -> None:
         escapes.read(path, self.context)
+        connection = re.match(r"/dev/(?:tcp|udp)/([\w.-]+)/\d+", path)
+        if connection:
+            shell.marks["connection"] = connection[1]
         if ".git" in shell.directory:
             escapes.read(shell.path(path), self.context)
 
@@ -246,7 +241,10 @@ class _Judge:
                     context.text(one)
                     if one.startswith("lp:"):
                         context.address(f"https://launchpad.net/{one[3:]}")
-        return simulated(call, shell)
+        printed = simulated(call, shell)
+        if "connection" in shell.marks and printed and name in ("echo", "printf", "cat"):
+            context.requests(printed, [shell.marks["connection"]])
+        return printed
 
     def _inner(self, call: Call, shell: Shell, words: list[str], values: tuple[str, ...]) -> str | None:
         """The call behind a wrapper's options."""

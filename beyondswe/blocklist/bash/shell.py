@@ -18,6 +18,8 @@ _DEEPEST = 24
 _MOST_CALLS = 4000
 _MOST_TURNS = 32
 _NESTED_COMMANDS = frozenset(("command_substitution", "process_substitution"))
+_TIME = re.compile(r"(^|[;&|({\n][ \t]*)time[ \t]+(?:-p[ \t]+)?(?=[^-\s])")
+"""The word of the shell that measures what follows, which the grammar takes for a program."""
 _SEQUENCES = frozenset(
     [
         "program",
@@ -92,6 +94,7 @@ class Shell:
             return "" if not source.strip() else None
         self.depth += 1
         try:
+            source = _TIME.sub(r"\1", source)
             data = source.encode("utf-8", "surrogatepass").decode("utf-8", "replace").encode()
             tree = _parser().parse(data)
             if tree.root_node.has_error:
@@ -300,7 +303,7 @@ class _Walk:
             elif kind == "command_name" or (
                 kind not in ("comment", "<", ">", "<<", ">>", "ERROR") and child.is_named
             ):
-                words += expand(self.text(child), scope)
+                words += expand(self.text(child).lstrip("\n"), scope)
             elif kind == "ERROR":
                 words += expand_all(self.text(child).strip("<>&|;"), scope)
             elif not child.is_named and kind in (
@@ -373,7 +376,7 @@ class _Walk:
                 stdin = "".join(text_of(self.text(one), scope) for one in node.named_children) + "\n"
             elif node.type == "file_redirect":
                 operator = "".join(one.type for one in node.children if not one.is_named)
-                places = [one for one in node.named_children if one.type != "file_descriptor"]
+                places = [one for one in node.named_children if one.type not in ("file_descriptor", "ERROR")]
                 descriptor = next(
                     (self.text(one) for one in node.named_children if one.type == "file_descriptor"), ""
                 )
@@ -391,12 +394,22 @@ class _Walk:
     def _heredoc(self, node: Node) -> str | None:
         start = next((self.text(one) for one in node.named_children if one.type == "heredoc_start"), "")
         body = next((one for one in node.named_children if one.type == "heredoc_body"), None)
-        if body is None:
-            return ""
-        text = self.text(body)
+        text = self.text(body) if body is not None else ""
+        if not text.strip():
+            text = self._after(node, re.sub(r"['\"\\]", "", start))
         if self.text(node).lstrip("0123456789").startswith("<<-"):
             text = re.sub(r"(?m)^\t+", "", text)
         return text if re.search(r"['\"\\]", start) else here(text, self.shell.scope())
+
+    def _after(self, node: Node, delimiter: str) -> str:
+        """The body of a here-document that the grammar lost: the lines up to the delimiter."""
+        rest = self.data[node.start_byte :].decode("utf-8", "replace").partition("\n")[2]
+        lines: list[str] = []
+        for line in rest.splitlines():
+            if line.strip() == delimiter:
+                break
+            lines.append(line)
+        return "".join(line + "\n" for line in lines)
 
     def _written(self, printed: str | None, targets: list[tuple[str, bool]]) -> str | None:
         for path, append in targets:
