@@ -295,12 +295,14 @@ def _resolution(log: str, environment: Known) -> Iterator[Remedy]:
         limit = re.search(r"<\s*(3\.\d+)", match[2])
         if limit and _number(limit[1]) <= _number(environment.python):
             yield Remedy(Kind.OLDER_PYTHON, limit[1], match[0])
-    conflict = re.search(r"Because (?:you require )?.*?(?:requirements are unsatisfiable|incompatible)", log)
-    if conflict:
-        names = [canonicalize_name(name) for name in re.findall(r"you require ([\w.-]+)", conflict[0])]
-        names += [canonicalize_name(name) for name in re.findall(r"and ([\w.-]+)[<>=!~]", conflict[0])]
-        for name in dict.fromkeys(names):
-            yield Remedy(Kind.DROP, name, conflict[0][:300])
+    if re.search(r"No solution found|requirements are unsatisfiable", log):
+        told = re.search(r"(?:[Bb]ecause|╰─▶).*", log)
+        why = (told[0] if told else log)[:300]
+        names = re.findall(r"([\w.-]+?)==\S+ was yanked", log)
+        names += re.findall(r"you require ([\w.-]+)", log)
+        names += re.findall(r"(?:[Bb]ecause|and) ([\w.-]+?)(?:\[[\w,-]+\])?[<>=!~]", log)
+        for name in dict.fromkeys(canonicalize_name(name) for name in names):
+            yield Remedy(Kind.DROP, name, why)
 
 
 def _number(version: str) -> int:

@@ -71,7 +71,9 @@ def first_plan(base: Facts, after: Facts, python: str, commit_day: date, *, upgr
         held.setdefault(need.requirement, need)
     runner = Need(f"pytest{_floor(python)}", "runs the tests", Level.TEST)
     wanted.setdefault("pytest", {}).setdefault(runner.requirement, runner)
-    for tool in ("setuptools", "wheel"):
+    # hatchling asks for it only when it is run: an editable install is a .pth file that it writes
+    hatchling = ("editables",) if base.backend.startswith("hatchling") else ()
+    for tool in ("setuptools", "wheel", *hatchling):
         need = Need(tool, "installs the repository", Level.BUILD)
         wanted.setdefault(tool, {}).setdefault(need.requirement, need)
     requirements = {name: tuple(held.values()) for name, held in sorted(wanted.items())}
@@ -174,6 +176,21 @@ def _dropped(plan: Plan, remedy: Remedy) -> Plan | None:
         return None
     rest = {key: value for key, value in plan.requirements.items() if key != name}
     return replace(plan, requirements=rest, dropped={**plan.dropped, name: remedy.why})
+
+
+def bare(plan: Plan, why: str) -> Plan | None:
+    """The plan with what the package runs on and pytest alone, for requirements that cannot all be had: failures
+    then show which of the others a test wants. None where it is that already.
+    """
+    kept = {
+        name: needs
+        for name, needs in plan.requirements.items()
+        if name == "pytest" or any(need.level in (Level.BUILD, Level.RUN) for need in needs)
+    }
+    if len(kept) == len(plan.requirements):
+        return None
+    gone = ", ".join(sorted(set(plan.requirements) - set(kept)))
+    return replace(plan, requirements=kept, dropped={**plan.dropped, f"at first {gone}": why})
 
 
 def _is_loose(need: Need) -> bool:

@@ -15,7 +15,7 @@ from beyondswe.construction.build import pythons
 from beyondswe.construction.build.diagnosis import Kind, Known, Remedy, install_failed, tests_failed
 from beyondswe.construction.build.identity import packages_of
 from beyondswe.construction.build.needs import Level
-from beyondswe.construction.build.plan import Plan, changed, first_plan, said
+from beyondswe.construction.build.plan import Plan, bare, changed, first_plan, said
 from beyondswe.construction.build.recipe import Recipe, Step, digest_of, ensure_uv_image, uv_binary
 from beyondswe.construction.build.stopped import BuildStopped
 from beyondswe.construction.build.types import Found, Options, Task
@@ -214,6 +214,8 @@ class _Search:
             if done is not None:
                 remedies = install_failed(done.log, self._known(pins))
                 following = self._next(plan, remedies, everything=False)
+                if following is None and best is None:
+                    following = bare(plan, _last_words(done.log))
                 if following is None:
                     if best is not None:
                         break

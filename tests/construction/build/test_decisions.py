@@ -94,6 +94,10 @@ def test_another_python_is_wanted(python: str, log: str, kind: Kind, version: st
         ("  × No solution found:\n  ╰─▶ Because nowhere was not found in the package registry and you require nowhere, "
          "we can conclude that your requirements are unsatisfiable.", Kind.DROP, "nowhere"),
         ("  ╰─▶ Because there is no version of attrs==99.1 and you require attrs==99.1", Kind.LATER, "attrs==99.1"),
+        ("error: No solution found when resolving dependencies\n  cause: Because types-x==0.1.2 was yanked (reason: y)"
+         " and only the following versions of types-x are available", Kind.DROP, "types-x"),
+        ("error: No solution found when resolving dependencies\n  cause: Because b==2 depends on a>=2 and you require "
+         "a<2,\n         we can conclude that your requirements are unsatisfiable.", Kind.DROP, "a"),
         ("error in pandas setup command: use_2to3 is invalid.", Kind.BUILD, "setuptools<58"),
         ("Error: xml2-config: not found", Kind.SYSTEM, "libxml2-dev libxslt1-dev"),
         ("ERROR: can't find Rust compiler", Kind.SYSTEM, "rustc cargo"),
