@@ -109,7 +109,15 @@ def _edited(text: str) -> str | None:
     return click.edit(text, extension=".md", require_save=True)
 
 
+def _shown(text: str) -> str:
+    """A text of somebody else's without what a terminal would obey."""
+    from beyondswe.instances.problems import printable
+
+    return "\n".join(printable(line) for line in text.expandtabs(4).split("\n"))
+
+
 def _page(text: str) -> None:
+    text = _shown(text)
     if console().is_terminal:
         with console().pager():
             console().print(text, markup=False, highlight=False)
@@ -120,19 +128,22 @@ def _page(text: str) -> None:
 def _show(row: dict[str, Any], place: str) -> None:
     from beyondswe.construction.collect.reviewing import statement, valid_votes
 
-    say(f"\n── {row['instance_id']} ({row.get('task')}, {place}) " + "─" * 20)
-    say(f"{row.get('repo')}: {row.get('title', '')}")
-    say(statement(row))
-    say("──")
+    def tell(text: str) -> None:
+        say(_shown(text))
+
+    tell(f"\n── {row['instance_id']} ({row.get('task')}, {place}) " + "─" * 20)
+    tell(f"{row.get('repo')}: {row.get('title', '')}")
+    tell(statement(row))
+    tell("──")
     for link in row.get("links", ()):
-        say(f"outside link: {link}")
+        tell(f"outside link: {link}")
     for leak in row.get("leaks", ()):
-        say(f"leak ({leak['kind']}): {leak['found']}: {leak['why']}")
+        tell(f"leak ({leak['kind']}): {leak['found']}: {leak['why']}")
     for reason in row["review"].get("reasons", ()):
         if not reason.startswith("leak ("):
-            say(f"to look at: {reason}")
+            tell(f"to look at: {reason}")
     judge = row["review"].get("judge")
     if judge:
-        say(f"model {judge['model']}: {judge['verdict'] or 'no verdict'}: {judge['reason']}")
+        tell(f"model {judge['model']}: {judge['verdict'] or 'no verdict'}: {judge['reason']}")
     for vote in valid_votes(row):
-        say(f"{vote['reviewer']}: {vote['verdict']} {vote['reason']}".rstrip())
+        tell(f"{vote['reviewer']}: {vote['verdict']} {vote['reason']}".rstrip())

@@ -134,7 +134,7 @@ def _setup_py(text: str) -> _Facts:
             if isinstance(node, ast.Dict):
                 pairs = zip(node.keys, node.values, strict=True)
                 words = {str(key.value): value for key, value in pairs if isinstance(key, ast.Constant)}
-            elif isinstance(node, ast.Call) and _called(node.func) == "dict":
+            elif isinstance(node, ast.Call) and _called(node.func) in ("dict", "update"):
                 words = {str(keyword.arg): keyword.value for keyword in node.keywords}
             else:
                 continue

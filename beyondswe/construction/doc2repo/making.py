@@ -69,7 +69,8 @@ def with_files(instance: Instance, made: Made, folder: Path, day: date) -> Insta
     extra = {
         **instance.extra,
         "hidden_requirements": [each.to_row() for each in made.requirements],
-        "review": {"status": "needs_review", "votes": [], **review, "reasons": list(dict.fromkeys(reasons))},
+        # Whoever accepted the candidate has not read this text.
+        "review": {"votes": [], **review, "status": "needs_review", "reasons": list(dict.fromkeys(reasons))},
     }
     return instance.model_copy(
         update={

@@ -91,7 +91,9 @@ class Done:
         return json.loads(self.out)
 
 
-def beyondswe(*arguments: str, cwd: Path, stdin: str = "", env: Mapping[str, str] | None = None) -> Done:
+def beyondswe(
+    *arguments: str, cwd: Path, stdin: str = "", env: Mapping[str, str] | None = None, timeout: float = 120
+) -> Done:
     """The command line as a process."""
     ended = subprocess.run(
         [sys.executable, "-m", "beyondswe.cli", *arguments],
@@ -100,7 +102,7 @@ def beyondswe(*arguments: str, cwd: Path, stdin: str = "", env: Mapping[str, str
         input=stdin,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=timeout,
         check=False,
     )
     return Done(ended.returncode, ended.stdout, ended.stderr)

@@ -160,6 +160,13 @@ def test_a_person_accepts_rejects_and_skips(file: Path) -> None:
     assert "three" in walk(file, "q\n").err and "about one" not in walk(file, "q\n").err
 
 
+def test_what_a_terminal_would_obey_is_shown_escaped(file: Path) -> None:
+    write_rows(file, [candidate("one", title="\x1b]0;owned\x07", problem_statement="a\tb\x1b[2J\nnext")])
+    done = walk(file, "q\n")
+    assert "\x1b[2J" not in done.err and "\x1b]0" not in done.err
+    assert "\\x1b[2J" in done.err and "\nnext" in done.err
+
+
 def test_leaving_in_the_middle_keeps_every_decision(file: Path) -> None:
     assert walk(file, "a\n").code == 0, "the input ends after the first"
     assert states(file) == ["accepted", "needs_review", "needs_review"]

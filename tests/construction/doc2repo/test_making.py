@@ -230,7 +230,7 @@ def test_an_instance_gets_its_files_and_its_reviewers_list(made: Made, tmp_path:
     assert (tmp_path / given.test_suite).is_file() and (tmp_path / given.reference_archive).is_file()
     assert given.specification == made.specification
     assert given.extra["hidden_requirements"] == [each.to_row() for each in made.requirements]
-    assert "a" in given.extra["review"]["reasons"] and given.extra["review"]["status"] == "accepted"
+    assert "a" in given.extra["review"]["reasons"] and given.extra["review"]["status"] == "needs_review"
     assert any(reason.startswith("only tests know (name)") for reason in given.extra["review"]["reasons"])
 
 
