@@ -23,6 +23,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "dataset": ("beyondswe.cli.dataset", "List, show, count, check and prefetch datasets."),
     "report": ("beyondswe.cli.report", "Show the results of runs."),
+    "compare": ("beyondswe.cli.compare", "Compare two runs instance by instance."),
+    "gate": ("beyondswe.cli.gate", "Hold a candidate run against a baseline; for CI."),
     "runs": ("beyondswe.cli.runs", "List and remove runs."),
     "blocklist": (
         "beyondswe.cli.blocklist",

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
     from rich.console import Console
 
 json_option = click.option(
@@ -54,3 +57,27 @@ def emit_error(kind: str, message: str, exit_code: int) -> None:
     """Print an error as the one JSON document, unless the command had printed its own already."""
     if not _emitted:
         emit({"error": {"kind": kind, "message": message, "exit_code": exit_code}})
+
+
+def file_option(name: str, what: str) -> Callable[[Any], Any]:
+    """An option that names a file to be written."""
+    from pathlib import Path
+
+    kind = click.Path(dir_okay=False, path_type=Path)
+    return click.option(name, type=kind, metavar="FILE", help=what)
+
+
+def write_file(path: Path, content: str | bytes, *, append: bool = False) -> None:
+    """Write a file that the user named, whole or not at all. Raises `UsageError` where that cannot be done."""
+    from beyondswe.errors import UsageError
+    from beyondswe.runs.folder import write_atomic
+
+    data = content.encode() if isinstance(content, str) else content
+    try:
+        if append:
+            with path.open("ab") as stream:
+                stream.write(data)
+        else:
+            write_atomic(path, data)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror or error}") from error

@@ -30,7 +30,7 @@ def list_command(ctx: click.Context, runs_dir: Path, as_json: bool) -> None:
     """List the runs of a folder, with their state and AVG."""
     from beyondswe.errors import BeyondSWEError, UsageError
     from beyondswe.reports.report import make_report
-    from beyondswe.reports.table import percent
+    from beyondswe.reports.formats import percent
     from beyondswe.runs.folder import list_runs
 
     if not runs_dir.is_dir() and ctx.get_parameter_source("runs_dir") is not ParameterSource.DEFAULT:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,13 +38,26 @@ def wilson(rate: float, n: int) -> tuple[float, float]:
     return max(0.0, (middle - spread) / scale), min(1.0, (middle + spread) / scale)
 
 
-def bootstrap(values: Sequence[float]) -> tuple[float, float]:
-    """95 % interval of a mean by resampling with a fixed seed: same values, same interval."""
-    if not values:
-        return 0.0, 1.0
+def bootstrap(*groups: Sequence[float]) -> tuple[float, float]:
+    """95 % interval of a mean, or of the mean of several groups' means, by drawing anew within each group, with a
+    fixed seed: same values, same interval.
+    """
     chance = random.Random(20260303)
-    means = sorted(sum(chance.choices(values, k=len(values))) / len(values) for _ in range(_RESAMPLES))
+    means = sorted(
+        sum(sum(chance.choices(group, k=len(group))) / len(group) for group in groups) / len(groups)
+        for _ in range(_RESAMPLES)
+    )
     return means[round(0.025 * (_RESAMPLES - 1))], means[round(0.975 * (_RESAMPLES - 1))]
+
+
+def at_least_one(attempts: int, solved: int, k: int) -> float:
+    """pass@k, unbiased: the chance that ``k`` of the attempts, drawn without return, hold a solved one."""
+    return 1 - math.comb(attempts - solved, k) / math.comb(attempts, k)
+
+
+def every_one(attempts: int, solved: int, k: int) -> float:
+    """pass^k, unbiased: the chance that ``k`` of the attempts, drawn without return, are all solved."""
+    return math.comb(solved, k) / math.comb(attempts, k)
 
 
 def average(rates: Sequence[float]) -> float | None:
@@ -61,48 +74,87 @@ class _Instance:
     )  # resolved (0 or 1), or pass rate; infrastructure errors as 0
     counted: list[float] = field(default_factory=list)  # the same without infrastructure errors
 
+    @property
+    def mean(self) -> float:
+        return sum(self.scores) / len(self.scores)
+
+
+_AMOUNTS = ("input_tokens", "output_tokens", "cost_usd", "turns")
+
 
 @dataclass
-class _Tally:
-    """Running sums over outcomes."""
+class _Counts:
+    """Running sums over outcomes, of a family or of all."""
 
-    families: dict[Family, dict[str, _Instance]] = field(default_factory=dict)
-    attempts: set[tuple[str, int]] = field(default_factory=set)
+    done: int = 0
     statuses: Counter[str] = field(default_factory=Counter)
     flags: Counter[str] = field(default_factory=Counter)
-    usage: Counter[str] = field(default_factory=Counter)
-    counted_usage: set[str] = field(default_factory=set)
+    amounts: Counter[str] = field(default_factory=Counter)
+    counted: set[str] = field(default_factory=set)  # amounts that somebody counted
     tool_calls: Counter[str] = field(default_factory=Counter)
     timings: Counter[str] = field(default_factory=Counter)
-    cached: int = 0
 
-    def add(self, row: dict[str, Any], *, strict: bool) -> None:
-        family, status = Family(row["family"]), Status(row["status"])
-        flags = [str(flag) for flag in row.get("flags") or ()]
-        value = (
-            float(row.get("pass_rate", 0.0))
-            if family is Family.DOC2REPO
-            else float(bool(row.get("resolved")))
-        )
-        if status is Status.TAMPERED or (strict and any(map(is_suspicious, flags))):
-            value = 0.0
-        instance = self.families.setdefault(family, {}).setdefault(row["instance_id"], _Instance())
-        if status is Status.INFRASTRUCTURE_ERROR:
-            instance.scores.append(0.0)
-        else:
-            instance.scores.append(value)
-            instance.counted.append(value)
-        self.statuses[status.value] += 1
-        self.cached += bool(row.get("cached"))
-        self.flags.update({flag_name(flag) for flag in flags})
+    def add(self, row: dict[str, Any]) -> None:
+        self.done += 1
+        self.statuses[row["status"]] += 1
+        self.flags.update({flag_name(str(flag)) for flag in row.get("flags") or ()})
         usage = row.get("usage") or {}
-        for name in ("input_tokens", "output_tokens", "cost_usd", "turns"):
+        for name in _AMOUNTS:
             if usage.get(name) is not None:
-                self.usage[name] += usage[name]
-                self.counted_usage.add(name)
+                self.amounts[name] += usage[name]
+                self.counted.add(name)
         self.tool_calls.update(usage.get("tool_calls") or {})
         for phase in PHASES:
             self.timings[phase] += (row.get("timings") or {}).get(phase, 0.0)
+
+    def document(self) -> dict[str, Any]:
+        """``statuses``, ``flags``, ``usage`` and ``timings`` as they stand in a report."""
+        amounts = {name: self.amounts[name] if name in self.counted else None for name in _AMOUNTS}
+        return {
+            "statuses": dict(self.statuses),
+            "flags": dict(self.flags),
+            "usage": {**amounts, "tool_calls": dict(self.tool_calls)},
+            "timings": {
+                phase: {
+                    "total": round(self.timings[phase], 3),
+                    "mean": round(self.timings[phase] / self.done, 3) if self.done else None,
+                }
+                for phase in PHASES
+            },
+        }
+
+
+@dataclass
+class _Tally:
+    """What a report needs of all outcomes."""
+
+    families: dict[Family, dict[str, _Instance]] = field(default_factory=dict)
+    attempts: set[tuple[str, int]] = field(default_factory=set)
+    total: _Counts = field(default_factory=_Counts)
+    by_family: defaultdict[Family, _Counts] = field(default_factory=lambda: defaultdict(_Counts))
+    cached: int = 0
+
+    def add(self, row: dict[str, Any], *, strict: bool) -> None:
+        family = Family(row["family"])
+        value = outcome_score(row, strict=strict)
+        instance = self.families.setdefault(family, {}).setdefault(row["instance_id"], _Instance())
+        instance.scores.append(value)
+        if row["status"] != Status.INFRASTRUCTURE_ERROR.value:
+            instance.counted.append(value)
+        self.total.add(row)
+        self.by_family[family].add(row)
+        self.cached += bool(row.get("cached"))
+
+
+def outcome_score(row: dict[str, Any], *, strict: bool) -> float:
+    """What an outcome counts, 0 to 1: resolved or not, the pass rate for Doc2Repo. ``strict``: suspicious ones 0."""
+    if row["status"] in (Status.TAMPERED.value, Status.INFRASTRUCTURE_ERROR.value):
+        return 0.0
+    if strict and any(is_suspicious(str(flag)) for flag in row.get("flags") or ()):
+        return 0.0
+    if row["family"] == Family.DOC2REPO.value:
+        return float(row.get("pass_rate") or 0.0)
+    return float(bool(row["resolved"]))
 
 
 def read_results(path: Path) -> Iterator[dict[str, Any]]:
@@ -144,40 +196,33 @@ def make_report(folder: RunFolder, *, strict: bool | None = None) -> dict[str, A
         tally.attempts.add(attempt)
         tally.add(row, strict=strict)
     families = {
-        family.value: _family(family, tally.families[family]) for family in Family if family in tally.families
+        family.value: {**_family(family, tally.families[family]), **tally.by_family[family].document()}
+        for family in Family
+        if family in tally.families
     }
     rates = [
         entry["pass_rate" if name == Family.DOC2REPO.value else "rate"] for name, entry in families.items()
     ]
     dataset, done = run["dataset"], len(tally.attempts)
     asked = dataset["n"] * run.get("attempts", 1) if isinstance(dataset.get("n"), int) else done
+    groups = [[i.mean for i in instances.values()] for instances in tally.families.values()]
     return {
         "run_id": run["run_id"],
         "dataset": dataset,
         "agent": run["agent"],
         "model": run.get("model"),
         "search": run.get("search"),
+        "prompt": run.get("prompt"),
+        "network": run.get("network"),
         "strict": strict,
         "attempts": {"asked": asked, "done": done, "per_instance": run.get("attempts", 1)},
         "avg": _rounded(average(rates)),
+        "avg_interval": [_rounded(100 * bound) for bound in bootstrap(*groups)]
+        if max(map(len, groups), default=0) > 1
+        else None,
         "families": families,
-        "statuses": dict(tally.statuses),
-        "flags": dict(tally.flags),
         "cached": tally.cached,
-        "usage": {
-            **{
-                name: tally.usage[name] if name in tally.counted_usage else None
-                for name in ("input_tokens", "output_tokens", "cost_usd", "turns")
-            },
-            "tool_calls": dict(tally.tool_calls),
-        },
-        "timings": {
-            phase: {
-                "total": round(tally.timings[phase], 3),
-                "mean": round(tally.timings[phase] / done, 3) if done else None,
-            }
-            for phase in PHASES
-        },
+        **tally.total.document(),
         "started": run.get("started"),
         "finished": run.get("finished"),
     }
@@ -189,10 +234,14 @@ def _family(family: Family, instances: dict[str, _Instance]) -> dict[str, Any]:
 
     The interval takes all attempts of an instance as one observation, which is wide rather than narrow.
     """
-    means = [sum(i.scores) / len(i.scores) for i in instances.values()]
+    means = [i.mean for i in instances.values()]
     counted = [sum(i.counted) / len(i.counted) for i in instances.values() if i.counted]
     mean = sum(means) / len(means)
-    common = {"n": len(means), "attempts": sum(len(i.scores) for i in instances.values())}
+    common = {
+        "n": len(means),
+        "attempts": sum(len(i.scores) for i in instances.values()),
+        **_several([i.scores for i in instances.values()]),
+    }
     excluding = _rounded(100 * sum(counted) / len(counted)) if counted else None
     if family is Family.DOC2REPO:
         return {
@@ -209,6 +258,21 @@ def _family(family: Family, instances: dict[str, _Instance]) -> dict[str, Any]:
         "rate": _rounded(100 * mean),
         "interval": [_rounded(100 * bound) for bound in wilson(mean, len(means))],
         "rate_excluding_infrastructure": excluding,
+    }
+
+
+def _several(scores: Sequence[Sequence[float]]) -> dict[str, dict[str, float]]:
+    """``pass_at_k`` and ``pass_hat_k`` in percent by k, where instances were tried more than once; solved is 1.0."""
+    most = min(map(len, scores))
+    if most < 2:
+        return {}
+    tried = [(len(one), sum(score >= 1.0 for score in one)) for one in scores]
+    return {
+        name: {
+            str(k): round(100 * sum(rule(n, c, k) for n, c in tried) / len(tried), 4)
+            for k in range(1, most + 1)
+        }
+        for name, rule in (("pass_at_k", at_least_one), ("pass_hat_k", every_one))
     }
 
 

@@ -6,30 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from beyondswe.instances.model import Family
+from beyondswe.reports.formats import percent
+from beyondswe.reports.matrix import FAMILIES, Row, make_matrix, matrix_notes
 from beyondswe.runs.progress import spoken
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
-
-FAMILIES = [family.value for family in Family]
-
-
-def row_of(report: dict[str, Any]) -> list[str]:
-    """The cells of one run: families, (almost) / correct, AVG."""
-    cells = []
-    for name in FAMILIES:
-        entry = report["families"].get(name)
-        cells.append(
-            percent(entry["pass_rate" if name == Family.DOC2REPO.value else "rate"]) if entry else "–"
-        )
-    doc2repo = report["families"].get(Family.DOC2REPO.value)
-    correct = f"({doc2repo['almost_correct']}) / {doc2repo['correct']}" if doc2repo else "–"
-    return [*cells, correct, percent(report["avg"])]
-
-
-def percent(value: float | None) -> str:
-    return "–" if value is None else f"{value:.2f}"
 
 
 def show(reports: Sequence[dict[str, Any]], console: Console) -> None:
@@ -38,13 +21,16 @@ def show(reports: Sequence[dict[str, Any]], console: Console) -> None:
     def say(line: str) -> None:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
-    for report in reports:
+    ours = [report for report in reports if not report.get("reported")]
+    for report in ours:
         if len(reports) == 1:
             say(f"\n{report['run_id']}")
             say(f"{_agent(report)}, on {_dataset(report)}")
         name = f"{report['run_id']}: " if len(reports) > 1 else ""
         for line in notes(report):
             say(f"{name}{line}")
+    for line in matrix_notes(reports):
+        say(line)
     if len(reports) == 1:
         if Family.DOC2REPO.value in reports[0]["families"]:
             say(
@@ -79,7 +65,8 @@ def _of_one(report: dict[str, Any]) -> Table:
             *([f"({entry['almost_correct']}) / {entry['correct']}"] if is_doc2repo else []),
         )
     table.add_section()
-    table.add_row("AVG", "", percent(report["avg"]), style="bold")
+    interval = " – ".join(percent(bound) for bound in report["avg_interval"] or [None])
+    table.add_row("AVG", "", percent(report["avg"]), interval, style="bold")
     return table
 
 
@@ -90,9 +77,22 @@ def _of_several(reports: Sequence[dict[str, Any]]) -> Table:
     table.add_column("run, agent", overflow="fold")
     for name in [*FAMILIES, "(almost)\n/ correct", "AVG"]:
         table.add_column(name, justify="right", no_wrap=True)
-    for report in reports:
-        table.add_row(f"{report['run_id']}\n[dim]{escape(_agent(report))}[/dim]", *row_of(report))
+    for row, report in zip(make_matrix(reports), reports, strict=True):
+        what = "as published" if row.reported else _agent(report)
+        first = f"{escape(row.run_id)}{' *' if row.reported else ''}\n[dim]{escape(what)}[/dim]"
+        table.add_row(first, *cells(row))
     return table
+
+
+def cells(row: Row) -> list[str]:
+    """The cells of one run: families, (almost) / correct, AVG; below a rate its Δ where there is one."""
+    correct = f"({row.correct[0]}) / {row.correct[1]}" if row.correct else "–"
+    values = [(row.rates.get(name), row.deltas.get(name)) for name in FAMILIES]
+    values.append((row.avg, row.deltas.get("AVG")))
+    cells = [
+        percent(value) if delta is None else f"{percent(value)}\n({delta:+.1f})" for value, delta in values
+    ]
+    return [*cells[:-1], correct, cells[-1]]
 
 
 def notes(report: dict[str, Any]) -> list[str]:

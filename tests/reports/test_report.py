@@ -11,8 +11,9 @@ import pytest
 from rich.console import Console
 
 from beyondswe.errors import DataError
+from beyondswe.reports.matrix import make_matrix
 from beyondswe.reports.report import average, bootstrap, make_report, wilson
-from beyondswe.reports.table import notes, row_of, show
+from beyondswe.reports.table import cells, notes, show
 from beyondswe.runs.folder import RunFolder
 
 
@@ -58,7 +59,7 @@ def test_doc2repo_enters_the_average_with_its_pass_rate(tmp_path: Path) -> None:
     ]
     report = report_of(tmp_path / "run", rows)
     assert report["avg"] == pytest.approx((50 + 100 + 0 + 60) / 4)
-    assert row_of(report) == ["50.00", "100.00", "0.00", "60.00", "(0) / 0", "52.50"]
+    assert cells(make_matrix([report])[0]) == ["50.00", "100.00", "0.00", "60.00", "(0) / 0", "52.50"]
 
 
 def test_an_interval_of_one_doc2repo_instance_says_nothing_and_is_not_given(tmp_path: Path) -> None:
@@ -78,7 +79,7 @@ def test_the_table_of_one_run_has_a_row_a_family_and_ends_with_the_average(tmp_p
     cells = [line.split() for line in lines if line.strip()]
     assert ["CrossRepo", "2", "50.00", "9.45", "–", "90.55"] in cells
     assert ["Doc2Repo", "1", "95.00", "–", "(1)", "/", "0"] in cells
-    assert cells[-1] == ["AVG", "72.50"]
+    assert cells[-1] == ["AVG", "72.50", "47.50", "–", "97.50"]
     assert "Doc2Repo: its rate is the pass rate" in said.getvalue()
 
 
