@@ -194,7 +194,7 @@ _EXPECTED = {
     "name": "letters, digits, dot, dash and underscore, at most 64 of them, beginning with a letter or digit",
     "version": "text or a number",
     "command": "text for `sh -c`, or a list of texts (the program and its arguments)",
-    "builtin": "oracle",
+    "builtin": "oracle or searchswe",
     "prompt": "file, stdin, argument or env",
     "env": "names of variables, each with a text",
     "timeout": "a number of seconds above 0",
