@@ -38,7 +38,9 @@ _FORGE_LABEL = re.compile(
     r"(?:^|\.)(?:git|gitlab|gitea|forgejo|gogs|cgit|gitweb|scm|code|svn|hg|salsa|invent|framagit|0xacab|pagure|opendev|"
     r"launchpad|sourcehut|phabricator|repo\.or|source|sources|vcs|repos?)[\w-]*\."
 )
-_LOOKALIKE = re.compile(r"github|gitlab|fastgit|gitclone|ghproxy|ghfast|githack|bitbucket|gitee|codeberg")
+_LOOKALIKE = re.compile(
+    r"github|gitlab|fastgit|gitclone|ghproxy|ghfast|githack|gitcode|bitbucket|gitee|codeberg"
+)
 _TABS = words(
     """
     - tree blob raw src commit commits issues pulls pull merge_requests archive releases tags branches wiki
@@ -116,6 +118,9 @@ def decide(host: str, path: str, query: str, text: str, names: Names, policy: Po
         decision = _inexact(host, parts, names, policy)
         if decision is not None:
             return decision
+        joined = names.joined.search(text)
+        if joined:
+            return Decision(True, "target-repository", joined[0])
     return _parameters(query, names)
 
 

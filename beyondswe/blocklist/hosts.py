@@ -10,14 +10,14 @@ def words(text: str) -> frozenset[str]:
 
 SHORTENERS = words(
     """
-    0rz.tw 2.gp adf.ly adfoc.us app.link b23.tv bc.vc bit.do bit.ly bitly.com bitly.ws bl.ink buff.ly chilp.it
-    clck.ru cutt.ly da.gd db.tt dlvr.it dub.co dub.sh dwz.cn dwz.mk fb.me ff.im flip.it g.co git.io goo.gl
-    goo.su gg.gg hubs.ly ift.tt is.gd j.mp kutt.it lihi.cc linktr.ee lnk.to lnkd.in lstu.fr mcaf.ee n9.cl
-    ouo.io ow.ly page.link po.st ppt.cc pse.is qr.ae qr.net qrco.de rb.gy rebrand.ly reurl.cc rotf.lol s.coop
-    s.id scnv.io short.gy short.io short.link shorte.st shorturl.asia shorturl.at shrtco.de smarturl.it
-    snip.ly snipurl.com soo.gd su.pr suo.im surl.li t.cn t.co t.ly t.me tiny.cc tiny.one tinyurl.com
-    tinyurl.is tny.im tr.im trib.al u.nu u.to url.cn urlz.fr v.gd v.ht vk.cc vo.la x.co x.gd xy2.eu
-    youtube.page yourls.org zpr.io zws.im
+    0rz.tw 1url.com 2.gp adf.ly adfoc.us aka.ms amzn.to app.link b23.tv bc.vc bit.do bit.ly bitly.com bitly.ws
+    bl.ink buff.ly chilp.it clck.ru cleanuri.com cutt.ly da.gd db.tt dlvr.it dub.co dub.sh dwz.cn dwz.mk fb.me
+    ff.im flip.it g.co gg.gg git.io goo.gl goo.su hubs.ly ift.tt is.gd j.mp kutt.it lihi.cc lnk.to lnkd.in
+    lstu.fr mcaf.ee n9.cl ouo.io ow.ly page.link po.st ppt.cc pse.is qr.ae qr.net qrco.de rb.gy rebrand.ly
+    reurl.cc rotf.lol s.coop s.id scnv.io short.gy short.io short.link shorte.st shorturl.asia shorturl.at
+    shorturl.com shrtco.de smarturl.it snip.ly snipurl.com soo.gd spoo.me su.pr suo.im surl.li t.cn t.co t.ly
+    tiny.cc tiny.one tinyurl.co tinyurl.com tinyurl.is tny.im tr.im trib.al u.nu u.to ulvis.net url.cn
+    urlshort.dev urlz.fr v.gd v.ht vk.cc vo.la x.co x.gd xy2.eu zpr.io zws.im
     """
 )
 """Hosts, and all below them, whose addresses do not show where they lead."""
@@ -104,19 +104,18 @@ SEARCH_ENGINES: dict[str, tuple[str, ...]] = {
     "andisearch.com": ("/",),
     "felo.ai": ("/search",),
     "iask.ai": ("/",),
-    "hn.algolia.com.search": (),
+    "googleapis.com": ("/customsearch",),
 }
 """Host (without www.) to the beginnings of paths under which it shows results."""
 
 FORGES_OWNER_NAME = words(
     """
-    github.com m.github.com gist.github.com codeload.github.com raw.githubusercontent.com
-    gist.githubusercontent.com raw.github.com github.dev github1s.com gitlab1s.com bitbucket1s.com github.gg
-    bitbucket.org codeberg.org gitea.com gitee.com notabug.org git.sr.ht hg.sr.ht sr.ht gitcode.com
-    gitcode.net atomgit.com jihulab.com cnb.cool coding.net raw.githack.com rawcdn.githack.com rawgit.com
-    cdn.rawgit.com deepwiki.com gitingest.com uithub.com gitdiagram.com gitmcp.io codewiki.google
-    gitpodcast.com gitsummarize.com gitstar-ranking.com repomix.com zread.ai ghuntley.com gitroll.io
-    radicle.xyz dagshub.com app.deepsource.com forgejo.org
+    app.deepsource.com atomgit.com bitbucket.org cdn.rawgit.com cnb.cool codeberg.org codeload.github.com
+    codewiki.google dagshub.com deepwiki.com gist.github.com gist.githubusercontent.com git.sr.ht
+    gitdiagram.com gitea.com gitee.com github.com github.dev github1s.com gitingest.com gitlab1s.com gitmcp.io
+    gitpodcast.com gitroll.io gitstar-ranking.com gitsummarize.com hg.sr.ht jihulab.com m.github.com
+    notabug.org raw.githack.com raw.github.com raw.githubusercontent.com rawcdn.githack.com rawgit.com
+    repomix.com sr.ht uithub.com zread.ai
     """
 )
 """Hosts whose paths begin with owner/name."""
@@ -134,33 +133,29 @@ RESERVED_OWNERS = words(
     """
     about account advisories api apps assets blog codespaces collections contact copilot customer-stories
     dashboard discover discussions enterprise events explore features global-campaigns groups help import
-    issues join login logout marketplace mirrors-of new newsroom nonprofit notifications organizations orgs
-    partners pricing pulls readme repositories resources security search sessions settings shop signup site
-    snippets solutions sponsors stars status team teams topics trending user user-attachments users watching
-    why-github
+    issues join login logout marketplace new newsroom nonprofit notifications organizations orgs partners
+    pricing pulls readme repositories resources search security sessions settings shop signup site snippets
+    solutions sponsors stars status team teams topics trending user user-attachments users watching why-github
     """
 )
 """First parts of forge paths that are no owners."""
 
 CODE_SEARCH = words(
     """
-    github.com api.github.com gitlab.com codeberg.org gitee.com bitbucket.org sourcegraph.com grep.app
-    searchcode.com codesearch.debian.net publicwww.com sr.ht archive.softwareheritage.org phind.com
-    mcp.grep.app nerdydata.com codesearch.aixigo.de api.grep.app greptile.com
+    api.github.com api.grep.app archive.softwareheritage.org bitbucket.org codeberg.org codesearch.debian.net
+    gitee.com github.com gitlab.com grep.app mcp.grep.app searchcode.com sourcegraph.com sr.ht
     """
 )
 """Hosts where code, issues and repositories are searched."""
 
 PACKAGE_SITES = words(
     """
-    anaconda.com anaconda.org api.anaconda.org conda.anaconda.org conda-forge.org prefix.dev libraries.io
-    snyk.io security.snyk.io deps.dev api.deps.dev pepy.tech pypistats.org piwheels.org wheelodex.org
-    pydigger.com socket.dev openbase.com newreleases.io pyup.io safetycli.com openhub.net fossies.org
-    formulae.brew.sh pkgs.org rpmfind.net repology.org versioneye.com sonatype.com ossindex.sonatype.org
-    ecosyste.ms packages.ecosyste.ms inedo.com pyoven.org pycodequ.al pkgs.python.org pyreadiness.org
-    condastats.org star-history.com dependents.info release-monitoring.org endoflife.date lib.rs.python
-    clickpy.clickhouse.com py-code.org pypack.dev sourceforge.net packagegalaxy.com piptrends.com
-    pypacktrends.com vulert.com scorecard.dev bestpractices.dev
+    anaconda.com anaconda.org api.anaconda.org api.deps.dev clickpy.clickhouse.com conda-forge.org
+    conda.anaconda.org condastats.org deps.dev ecosyste.ms formulae.brew.sh fossies.org libraries.io
+    newreleases.io openbase.com openhub.net ossindex.sonatype.org packagegalaxy.com packages.ecosyste.ms
+    pepy.tech piptrends.com piwheels.org pkgs.org prefix.dev pydigger.com pydoc.dev pydoc.net pypacktrends.com
+    pypistats.org pyup.io release-monitoring.org repology.org rpmfind.net safetycli.com security.snyk.io
+    snyk.io socket.dev sonatype.com sourceforge.net versioneye.com vulert.com wheelodex.org
     """
 )
 """Hosts (and all below them) that keep pages on packages; every part of the path that is the name counts."""
@@ -255,11 +250,8 @@ WILDCARD_DNS = (
     ".vcap.me",
     ".lacolhost.com",
     ".local.gd",
-    ".readme.localtest.me",
-    ".fbi.com.local",
     ".1u.ms",
     ".rbndr.us",
-    ".yoogle.com.local",
     ".backname.io",
     ".ip.addr.tools",
 )

@@ -56,6 +56,8 @@ class Names:
     """A repository name that is a fork's."""
     file: re.Pattern[str]
     """A file name of a release of the target."""
+    joined: re.Pattern[str]
+    """Owner and name as one part of a path or one parameter, the way analysis services call projects."""
     word: re.Pattern[str]
     """The name of the target as a word of a search."""
     scoped: re.Pattern[str]
@@ -134,6 +136,7 @@ def names_of(target: Target) -> Names:
             else never,
             re.ASCII | re.IGNORECASE,
         ),
+        joined=re.compile(rf"[/=](?:{joined or never})(?=[/?&#]|$)", re.ASCII),
         word=re.compile(rf"(?<![\w.-])(?:{any_name})(?![\w-]|\.\w)" if any_name else never, re.ASCII),
         scoped=re.compile(
             rf"(?:org|user|owner|group)(?::|=|%3a)[\"']?(?:{'|'.join(map(re.escape, owners))})(?![\w-])"

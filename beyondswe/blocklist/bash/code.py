@@ -59,7 +59,7 @@ class Program:
     """Modules it runs as programs, with their arguments (pip)."""
 
 
-def python(source: str) -> Program:
+def python(source: str, depth: int = 0) -> Program:
     """Read a Python program; one that does not parse is read as any other language."""
     try:
         tree = ast.parse(source)
@@ -77,6 +77,12 @@ def python(source: str) -> Program:
     program.network = bool(_PYTHON_NETWORK.search(used)) or any(
         _PYTHON_NETWORK.fullmatch(one) for one in program.texts
     )
+    for inner in reader.sources if depth < 4 else ():
+        found = python(inner, depth + 1)
+        program.texts += found.texts
+        program.commands += found.commands
+        program.modules += found.modules
+        program.network = program.network or found.network
     program.fetches = bool(_GIT_LIBRARY.search(used) and _GIT_FETCH.search(used))
     return program
 
@@ -101,6 +107,8 @@ class _Reader(ast.NodeVisitor):
         self.program = Program(printed="")
         self.names: dict[str, str] = {}
         self.lists: dict[str, list[str]] = {}
+        self.sources: list[str] = []
+        """Programs that this one runs from a text."""
 
     def visit(self, node: ast.AST) -> None:
         if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
@@ -163,6 +171,10 @@ class _Reader(ast.NodeVisitor):
                 self.program.commands.append(words)
             elif text:
                 self.program.commands.append(text)
+        if name in ("exec", "eval", "compile") and node.args and isinstance(node.func, ast.Name):
+            source = self.fold(node.args[0])
+            if source:
+                self.sources.append(source)
         if name in ("main", "_main", "_internal_main") and node.args and isinstance(node.args[0], ast.List):
             self.program.modules.append(("pip", self.items(node.args[0])))
 

@@ -44,6 +44,8 @@ _SEEKERS = words(
     find fd fdfind locate mlocate plocate ls tree cat head tail less more cp strings glob
     """
 )
+_OUTSIDE = re.compile(r"^/(?:(?:root|opt|home|mnt|srv|eval|tests?|data|var)(?:/.*)?)?$")
+"""Places beside the workspace where a search for hidden tests would look."""
 _DEVICES = re.compile(
     r"^(?:\w+=)?/dev/(?:sd[a-z]|vd[a-z]|xvd[a-z]|nvme|hd[a-z]|dm-|mapper/|md\d|mmcblk|kmsg|mem$|kmem|disk/|loop|nbd|root|fuse|kvm)"
 )
@@ -89,7 +91,8 @@ def judge(call: Call, shell: Shell, context: Context) -> None:
                 git_file(shell.path(one), context)
             if context.policy.credential_files and _CREDENTIALS.search(one):
                 refuse("credential-file", one)
-    if name in _SEEKERS and context.policy.hidden_tests:
+    everywhere = name in ("grep", "egrep", "rg", "ag") and any(_OUTSIDE.match(one) for one in arguments)
+    if (name in _SEEKERS or everywhere) and context.policy.hidden_tests:
         for one in arguments:
             if _HIDDEN.search(one):
                 refuse("hidden-tests", one)

@@ -163,6 +163,8 @@ def subcommand(command: str, arguments: list[str], call: Call, shell: Shell, con
         return _alias(alias, arguments, call, shell, context)
     whole = " ".join(["git", command, *arguments])
     plain = [one for one in arguments if not one.startswith("-")]
+    if "--help" in arguments or "-h" in arguments or "--help" in call.arguments[:1]:
+        return None
     if command in NETWORK:
         refuse("git-network", whole)
     if command in OBJECTS:
