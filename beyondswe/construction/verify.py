@@ -16,6 +16,7 @@ from typing import Any
 
 from beyondswe import __version__
 from beyondswe.construction.controls import validate
+from beyondswe.construction.dates import index_date
 from beyondswe.construction.judging import (
     Findings,
     excluded_rate,
@@ -181,12 +182,17 @@ class Verification:
         )
         if self.check and not instance.verification:
             return Verified(instance, reason="it has no record to check; verify it first")
-        if environment.flags:
+        if environment.flags and not (self.gold or self.check):  # those images are not ours to make anew
             return Verified(
                 instance,
                 reason="its image holds what may be a later state of the project, for agents to read: "
                 + "; ".join(environment.flags[:5]),
             )
+        if not instance.index_date and not self.check:
+            day = start(
+                lambda: index_date(self.engine, environment, limits=self.limits, run_labels=self.run_labels)
+            )
+            instance = instance.model_copy(update={"index_date": day.result()})
         patch = reference_patch(instance, environment)
         side = self._sides(environment, patch)
         selection = self._selection(instance)
@@ -418,6 +424,8 @@ def record(
         "runner": runner_version(),
         "beyondswe": __version__,
     }
+    if environment.flags:
+        facts["leftovers"] = list(environment.flags)
     if way.why_not_built:
         facts["not_built"] = way.why_not_built
     if minded is not None:

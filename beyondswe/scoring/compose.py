@@ -32,6 +32,7 @@ from beyondswe.sandbox.trees import FILE, SYMLINK, Changed, Entry, File, Trees
 from beyondswe.sandbox.types import Snapshot
 from beyondswe.scoring import suspicion
 from beyondswe.scoring.job import Write
+from beyondswe.scoring.named_data import named_data
 from beyondswe.scoring.patches import PatchRejected, apply_patch
 from beyondswe.scoring.protected import (
     in_test_folder,
@@ -68,6 +69,8 @@ class Trusted:
     exact: frozenset[bytes]  # protected by name: the hidden tests and the files of expected ids
     open: frozenset[bytes]  # would be protected by their names, but are the reference's source
     doctested: frozenset[bytes]  # sources with expected doctests that the reference leaves alone
+    data: frozenset[bytes]  # protected since the tests name them (`named_data`)
+    watched: frozenset[bytes]  # named as well, and somebody else's: a change has a flag
     environments: frozenset[bytes]  # virtual environments of the image that lie in the tree
     modules: frozenset[Module]  # what can be imported without a patch, or with the reference's
     held: frozenset[Module]  # of these, the protected ones
@@ -85,7 +88,7 @@ class Trusted:
             return True
         if self.environments and not self.environments.isdisjoint(parents(path)):
             return True
-        return path not in self.open and is_protected(path)
+        return path not in self.open and (path in self.data or is_protected(path))
 
 
 @dataclass(frozen=True)
@@ -218,6 +221,8 @@ def source_flags(trees: Trees, snapshot: Snapshot, known: Trusted, overlay: Over
     for path in known.doctested.intersection(changed):
         if suspicion.doctests_of(changed[path][0] or b"") - suspicion.doctests_of(changed[path][1]):
             yield f"doctests_changed:{quoted(path)}"
+    for path in sorted(known.watched.intersection(overlay.files)):
+        yield f"test_data_changed:{quoted(path)}"
     for path, mark in suspicion.suspicious_marks(changed, known.marks):
         if not suspicion.is_common(mark, _sources(trees, snapshot)):
             yield f"suspicious_source:{quoted(path)}:{mark}"
@@ -280,6 +285,7 @@ def _trusted(trees: Trees, snapshot: Snapshot, instance: Instance) -> Trusted:
     }
     old = {path: trees.read(before[path].oid) for path in source if path in before}
     test_texts = {path: trees.read(entry.oid) for path, entry in trees.entries(tree, list(there)).items()}
+    data, watched = named_data(test_texts.values(), before, changed)
     paths = {*before, *(path for path, entry in {**changed, **overlay}.items() if entry)}
     return Trusted(
         files={
@@ -288,6 +294,8 @@ def _trusted(trees: Trees, snapshot: Snapshot, instance: Instance) -> Trusted:
         exact=exact,
         open=open_,
         doctested=frozenset(doctested.difference(changed)),
+        data=data.difference(there),
+        watched=watched.difference(there),
         environments=frozenset(path.rpartition(b"/")[0] for path in before if path.endswith(b"/pyvenv.cfg")),
         modules=modules_of(paths),
         held=modules_of(

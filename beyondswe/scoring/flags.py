@@ -45,6 +45,7 @@ SUSPICIOUS = {
     "suspicious_source": "the source reads the tests or the runner, or holds the answers (suspicion.py)",
     "import_shadow_dropped": "an added module would have stood before pytest's or the standard library's",
     "protected_path_squatted": "something was put where a trusted file goes, or before it on the import path",
+    "test_data_changed": "a file that the tests read was changed, and the reference leaves it alone",
     "doctests_changed": "doctests that are expected to pass were changed, and the reference does not",
     "link_out_of_tree": "a link leads out of the tree",
     "report_contradicts_exception": "a report says passed of a phase that raised",

@@ -161,7 +161,7 @@ def build(
 
     Raises `ScoringError` where the machine is at fault.
     """
-    key = (environment.image, environment.snapshot.tree, tree, *instance.project_names)
+    key = (environment.image, tree, instance.instance_id, *instance.project_names)
     with _lock:
         own = _building.setdefault(key, threading.Lock())
     with own:

@@ -7,7 +7,8 @@ Kinds: S hidden test as a script, P hidden test as a patch, D Doc2Repo on top of
 an empty folder, H the repository's image still holds the fix wherever git or a person could look, L a layout with
 ``src``, tests without a package and a test dependency, G the target is a pytest plugin that the image has
 installed, N the target is a package named ``test``, R the reference changes entry points (metadata must be built
-anew), B it changes what a build makes a module of (all must be built anew).
+anew), B it changes what a build makes a module of (all must be built anew),
+F tests read data that lies in no folder of theirs.
 """
 
 from __future__ import annotations

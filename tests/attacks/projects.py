@@ -157,6 +157,24 @@ GENERATED_TEST = (
     "def test_other_product():\n    assert TABLE[4, 5] == 20\n"
 )
 GENERATED_REFERENCE = {"table.txt": "2 3 6\n4 5 20\n"}
+DATA = {
+    "tinycalc/__init__.py": LIBRARY,
+    "tinycalc/table.json": '{"6x7": 42}\n',
+    "answers/forty_two.txt": "42\n",
+    "limits.json": '{"largest": 20}\n',
+    "tests/test_core.py": "from tinycalc import add\n\n\ndef test_add():\n    assert add(2, 3) == 5\n",
+    "setup.py": 'from setuptools import setup\n\nsetup(name="tinycalc", version="1.0", packages=["tinycalc"])\n',
+    "README.md": "# tinycalc\n",
+    ".gitignore": TREE[".gitignore"],
+}
+DATA_TEST = (
+    "import json\nfrom pathlib import Path\n\nfrom tinycalc import mul\n\nROOT = Path(__file__).parent.parent\n\n\n"
+    "def test_answer():\n    assert mul(6, 7) == int((ROOT / 'answers' / 'forty_two.txt').read_text())\n\n\n"
+    "def test_limit():\n    assert mul(4, 5) == json.loads((ROOT / 'limits.json').read_text())['largest']\n\n\n"
+    "def test_every_answer():\n    for path in (ROOT / 'answers').iterdir():\n"
+    "        assert mul(6, 7) == int(path.read_text())\n"
+)
+DATA_REFERENCE = {"tinycalc/__init__.py": FIXED}
 SPECIFICATION = "# tinycalc\n\n`add(a, b)` gives the sum of two numbers, `mul(a, b)` their product.\n"
 COMMIT = "git -c user.name=beyondswe -c user.email=bench@example.org commit -q --date=2020-01-01T00:00:00Z"
 REPOSITORY = f"""
@@ -257,6 +275,15 @@ PROJECTS = (
         reference=REGISTERED_REFERENCE,
         test_file="tests/test_ops.py",
         test=REGISTERED_TEST,
+        kept="tests/test_core.py::test_add",
+    ),
+    Project(
+        kind="F",
+        name="data",
+        tree=DATA,
+        reference=DATA_REFERENCE,
+        test_file="tests/test_mul.py",
+        test=DATA_TEST,
         kept="tests/test_core.py::test_add",
     ),
     Project(

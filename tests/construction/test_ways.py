@@ -14,7 +14,8 @@ from beyondswe.construction.materials import material
 from beyondswe.construction.recipes import Recipe
 from beyondswe.construction.shipped import make_instance
 from beyondswe.instances import load_dataset, write_instances
-from beyondswe.sandbox.engine import Engine
+from beyondswe.sandbox.build import build_image
+from beyondswe.sandbox.engine import Engine, labels
 from tests.construction.conftest import BASE, FIX, HIDDEN, MakeRecipe
 from tests.construction.test_verify import verify
 
@@ -185,6 +186,31 @@ def test_the_way_is_found_by_running_and_a_check_finds_what_has_rotted(
         "online",
         "writes",
     }
+
+
+def test_an_image_with_a_later_state_is_refused_where_it_is_ours_to_make_anew(
+    engine: Engine, make_recipe: MakeRecipe, rows_of: Callable[..., Path], images: set[str], tmp_path: Path
+) -> None:
+    rows = rows_of(make_recipe("way_leftover"))
+    row = json.loads(rows.read_text())
+    tag = f"beyondswe/made:later-{os.getpid()}"
+    dockerfile = f"FROM {row['image']}\nRUN mkdir /opt/counted-2.0 && cp counted.py /opt/counted-2.0/\n"
+    build_image(
+        engine, context={}, dockerfile=dockerfile, tag=tag, network="none", labels=labels(role="test")
+    )
+    images.add(tag)
+    row |= {"image": tag, "FAIL_TO_PASS": [NEW], "PASS_TO_PASS": [], "index_date": ""}
+    rows.write_text(json.dumps(row) + "\n")
+    out = tmp_path / "out.jsonl"
+    done = verify("--dataset", str(rows), "--out", str(out), "--runs", "1")
+    assert done.code == 1
+    reason = done.instance("way_leftover")["reason"]
+    assert "may be a later state" in reason and "leftover:/opt/counted-2.0" in reason
+    done = verify("--dataset", str(rows), "--out", str(out), "--runs", "1", "--gold", "--force")
+    assert done.code == 0, done.err
+    (instance,) = load_dataset(str(out)).instances
+    assert (instance.verification or {})["leftovers"] == ["leftover:/opt/counted-2.0"]
+    assert instance.index_date >= "2024-01-02"  # that of its commit, or of what was installed after it
 
 
 @pytest.mark.slow
