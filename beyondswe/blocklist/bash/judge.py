@@ -6,8 +6,9 @@ import posixpath
 import re
 
 from beyondswe.blocklist.bash import code, escapes, git, installers, web
+from beyondswe.blocklist.bash.builtins import simulated
 from beyondswe.blocklist.bash.context import Context, Refused, refuse
-from beyondswe.blocklist.bash.shell import Call, Shell, expand_all, simulated
+from beyondswe.blocklist.bash.shell import Call, Shell, expand_all
 from beyondswe.blocklist.hosts import words
 from beyondswe.blocklist.names import names_of
 from beyondswe.blocklist.types import ALLOWED, DEFAULT, Decision, Policy, Target
