@@ -41,7 +41,7 @@ from beyondswe.scoring.protected import (
     is_protected,
     is_test_file,
 )
-from beyondswe.scoring.pytest_config import PytestConfig, configurations, filtered_addopts
+from beyondswe.scoring.pytest_config import PytestConfig, configurations, filtered_addopts, without_places
 from beyondswe.scoring.shadows import Module, brought_by, is_taken, modules_of, names_of_target
 from beyondswe.scoring.types import Selection
 
@@ -463,16 +463,19 @@ def child_task(
     """
     stem = f".beyondswe-{secrets.token_hex(4)}-"
     named, copies = [], []
+    places = [f"./{target}" if target.startswith("-") else target for target in targets]
     for config in configs:
         name = config.name
         if config.content is not None:
             name = stem + name
             copies.append(Write(name.encode(), FILE, config.content))
         addopts = filtered_addopts(config.addopts, keep_selection=ids is None)
+        if places:
+            addopts = without_places(addopts)
         named.append({"since": config.since, "name": name, "addopts": [*addopts, *options]})
     task = {
         "configs": named,
-        "targets": [f"./{target}" if target.startswith("-") else target for target in targets],
+        "targets": places,
         "ids": ids,
         "roots": list(roots),
         "front": [],

@@ -162,6 +162,17 @@ def filtered_addopts(options: tuple[str, ...], *, keep_selection: bool = False) 
     return tuple(kept)
 
 
+def without_places(options: tuple[str, ...]) -> tuple[str, ...]:
+    """``addopts`` less files and folders, for a run that names its own: pytest would take both, and run what lies
+    in both twice. A word after an option that has no value yet is that option's.
+    """
+    kept: list[str] = []
+    for word in options:
+        if word.startswith("-") or (kept and kept[-1].startswith("-") and "=" not in kept[-1]):
+            kept.append(word)
+    return tuple(kept)
+
+
 def _short(token: str, rest: list[str], keep_selection: bool) -> list[str]:
     """What stays of a cluster such as ``-vsra``; the value of its last letter may be the next word."""
     kept: list[str] = []

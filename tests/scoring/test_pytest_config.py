@@ -6,7 +6,7 @@ import shlex
 
 import pytest
 
-from beyondswe.scoring.pytest_config import configurations, filtered_addopts
+from beyondswe.scoring.pytest_config import configurations, filtered_addopts, without_places
 
 
 @pytest.mark.parametrize(
@@ -120,3 +120,8 @@ def test_a_section_is_copied_as_it_stands():
 def test_addopts_that_cannot_be_split_are_an_error():
     with pytest.raises(ValueError):
         list(configurations({"pytest.ini": b"[pytest]\naddopts = -k 'open\n"}.get))
+
+
+def test_places_of_the_configuration_give_way_to_those_of_a_run() -> None:
+    given = ("tests", "-p", "plugin", "doc", "--ds", "settings", "--strict=1", "src", "-o", "a=b", "more")
+    assert without_places(given) == ("-p", "plugin", "--ds", "settings", "--strict=1", "-o", "a=b")

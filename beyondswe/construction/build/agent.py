@@ -125,7 +125,9 @@ class AgentBuilder:
         try:
             session = _Session(self, options, task, shop, plan)
             report = session.run()
-            pins = pins_of(shop.run(f"uv pip list --quiet --format freeze --python {PYTHON} --exclude-editable").log)
+            pins = pins_of(
+                shop.run(f"uv pip list --quiet --format freeze --python {PYTHON} --exclude-editable").log
+            )
             newest = shop.newest(pins)
         finally:
             shop.close()

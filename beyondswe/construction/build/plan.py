@@ -9,6 +9,7 @@ from datetime import date, timedelta
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 from beyondswe.construction.build import known, pythons
 from beyondswe.construction.build.diagnosis import Kind, Remedy
@@ -24,6 +25,9 @@ TOOLS = ("pip",)
 _BUILD_TOOLS = ("setuptools", "setuptools-scm", "flit-core", "flit", "poetry-core", "poetry", "hatchling")
 BUILD_TOOLS = (*_BUILD_TOOLS, "hatch-vcs", "pdm-backend", "pdm-pep517", "pbr", "wheel", "cython", "uv-build")
 """What builds packages: dated by `pythons.build_tools_day`."""
+
+OLDEST_PYTEST = "3.0"
+"""The first that scoring's runner can run."""
 
 _PYTEST_FOR = {"3.8": "4.6", "3.9": "6", "3.10": "6.2.5", "3.11": "7", "3.12": "7.3", "3.13": "8.2"}
 """The first pytest that runs on a Python, and that rewrites assertions there."""
@@ -69,8 +73,11 @@ def first_plan(base: Facts, after: Facts, python: str, commit_day: date, *, upgr
         if need not in after.needs and upgrade and need.name in changed and held:
             continue
         held.setdefault(need.requirement, need)
-    runner = Need(f"pytest{_floor(python)}", "runs the tests", Level.TEST)
-    wanted.setdefault("pytest", {}).setdefault(runner.requirement, runner)
+    floor = _PYTEST_FOR.get(python, OLDEST_PYTEST)
+    runner = Need(f"pytest>={floor}", "runs the tests", Level.TEST)
+    said_pytest = wanted.pop("pytest", {})
+    wanted["pytest"] = {text: need for text, need in said_pytest.items() if _may_be_newer(text, floor)}
+    wanted["pytest"].setdefault(runner.requirement, runner)
     # hatchling asks for it only when it is run: an editable install is a .pth file that it writes
     hatchling = ("editables",) if base.backend.startswith("hatchling") else ()
     for tool in ("setuptools", "wheel", *hatchling):
@@ -93,8 +100,14 @@ def _is_wanted(need: Need, has_tests: bool) -> bool:
 _REPORTS = frozenset({"coverage", "codecov", "coveralls", "python-coveralls", "tox", "nox"})
 
 
-def _floor(python: str) -> str:
-    return f">={_PYTEST_FOR[python]}" if python in _PYTEST_FOR else ""
+def _may_be_newer(requirement: str, floor: str) -> bool:
+    """Whether a requirement leaves room for this version or a later one."""
+    for part in Requirement(requirement).specifier:
+        if part.operator in ("==", "===", "<", "<=", "~="):
+            limit = Version(part.version.removesuffix(".*"))
+            if limit < Version(floor) or (part.operator == "<" and limit == Version(floor)):
+                return False
+    return True
 
 
 def said(facts: Iterable[Facts]) -> dict[str, str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from beyondswe.construction.build import pythons
 from beyondswe.construction.build.diagnosis import Kind, Known, Remedy, install_failed, tests_failed
@@ -110,17 +111,25 @@ def _reordered(order: Sequence[str], python: str, hint: Remedy | None) -> list[s
 
 
 def _refuse_python2(task: Task) -> None:
-    """`BuildStopped` for what only Python 2 reads: no image here has one."""
-    sources = [task.tree / name for name in task.tests]
+    """`BuildStopped` for what only Python 2 reads: no image here has one. A file or two of it are data of tests,
+    or for both Pythons.
+    """
+    sources: list[Path] = []
     for name in task.base.packages or packages_of(task.tree):
         for root in ("", "src", "lib"):
             sources.append(task.tree / root / f"{name}.py")
             sources += sorted((task.tree / root / name).glob("*.py"))
-    for path in sources:
-        if path.is_file() and pythons.uses_python2_syntax(path.read_text(encoding="utf-8", errors="replace")):
+    for group in (sources, [task.tree / name for name in task.tests]):
+        there = [path for path in group if path.is_file()]
+        old = [
+            path
+            for path in there
+            if pythons.uses_python2_syntax(path.read_text(encoding="utf-8", errors="replace"))
+        ]
+        if len(old) * 2 > len(there):
             raise BuildStopped(
                 "Python",
-                f"{path.relative_to(task.tree)} is Python 2 (it parses as no Python 3); base images have "
+                f"{old[0].relative_to(task.tree)} is Python 2 (it parses as no Python 3); base images have "
                 f"Python {min(pythons.RELEASED, key=pythons.number)} and newer",
             )
 

@@ -199,7 +199,9 @@ class Workshop:
         plan's.
         """
         self.put({"tmp/requirements.txt": (requirement_lines(pins).encode(), 0o644)})
-        there = pins_of(self.run(f"uv pip list --quiet --format freeze --python {PYTHON} --exclude-editable").log)
+        there = pins_of(
+            self.run(f"uv pip list --quiet --format freeze --python {PYTHON} --exclude-editable").log
+        )
         extra = sorted(set(there) - set(pins) - self.base)
         if extra:
             self.run(f"uv pip uninstall --quiet --python {PYTHON} {' '.join(extra)}")
@@ -221,7 +223,9 @@ class Workshop:
     def base(self) -> set[str]:
         """Names of what the base image had."""
         if not hasattr(self, "_base"):
-            self._base = set(pins_of(self.run(f"uv pip list --quiet --format freeze --python {PYTHON}").log)) | set(TOOLS)
+            self._base = set(
+                pins_of(self.run(f"uv pip list --quiet --format freeze --python {PYTHON}").log)
+            ) | set(TOOLS)
         return self._base
 
     def _dates(self, plan: Plan, commit_day: date, given: str | None = None) -> list[str]:

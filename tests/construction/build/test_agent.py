@@ -180,7 +180,13 @@ def test_wrong_use(place: Place, options: list[str], words: str) -> None:
 def test_rows_that_cannot_be_built_say_why_and_leave_others_going(place: Place) -> None:
     good = place.pull_request(7)
     python2 = place.pull_request(
-        8, name="old", base={**FIX, "setup.py": "print 'x'\n", "tides/__init__.py": "print 'old'\n"}
+        8,
+        name="old",
+        base={
+            "setup.py": "print 'x'\n",
+            "tides/__init__.py": "print 'old'\n",
+            "tides/new.py": "print 'new'\n",
+        },
     )
     rejected = {**good, "instance_id": "turned_down", "review": {"status": "rejected", "reasons": []}}
     nowhere = {**good, "instance_id": "nowhere", "repo": "harbour/gone"}

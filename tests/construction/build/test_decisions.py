@@ -131,6 +131,18 @@ def test_the_first_plan_takes_what_tests_need_and_no_more() -> None:
     assert said([facts])["sphinx"] == "sphinx"
 
 
+def test_a_pytest_that_the_runner_cannot_run_is_not_taken() -> None:
+    for said_there, kept in (
+        ("pytest==2.8.0", False),
+        ("pytest<3", False),
+        ("pytest==3.2", True),
+        ("pytest", True),
+    ):
+        facts = Facts(needs=(need(said_there, Level.TEST),))
+        plan = first_plan(facts, facts, "3.6", date(2017, 7, 1), upgrade=False)
+        assert (said_there in plan.lines()) is kept and "pytest>=3.0" in plan.lines()
+
+
 def test_an_upgrade_wins_over_what_was_before() -> None:
     base = Facts(needs=(need("flask<3", Level.RUN), need("attrs", Level.RUN)))
     after = Facts(needs=(need("flask>=3", Level.RUN), need("attrs", Level.RUN), need("new-one", Level.RUN)))
