@@ -31,7 +31,9 @@ from beyondswe.scoring.score import compose_job
 from beyondswe.scoring.types import TestResult
 from beyondswe.scoring.verdict import infrastructure_fault, result_of
 
-P2P_CANDIDATES = 60
+P2P_CANDIDATES = 40
+IDS_TRIED = 3
+"""Ids of a function with many parameters that are tried, and asked later: of hidden issue tests all are."""
 SUITE_CANDIDATES = 120
 _FEW = 6  # functions; where there are less, each needs several wrong forms to make guessing hopeless
 _WEAK = 2  # forms that are tried of those that can be told
@@ -100,8 +102,15 @@ def validate(
         else:
             usable = []
     functions = {one.function: list(one.forms) for one in sorted(usable, key=lambda one: one.function)}
+    every = _every(instance)
+    tried_ids = {
+        one.function: list(one.ids)
+        for one in sorted(usable, key=lambda one: one.function)
+        if len(one.ids) < len(every.get(one.function, ()))
+    }
     return {
         "functions": functions,
+        **({"ids": tried_ids} if tried_ids else {}),
         "opaque": sum(one.opaque for one in usable),
         "no_control": sorted({*hidden, *others}.difference(functions)),
     }
@@ -112,13 +121,28 @@ def candidates(instance: Instance) -> tuple[dict[str, tuple[str, ...]], dict[str
     others that is always the same.
     """
     if instance.is_doc2repo:
-        return _sample(_by_function((instance.verification or {}).get("tests", ())), SUITE_CANDIDATES), {}
+        return _few(_sample(_every(instance), SUITE_CANDIDATES)), {}
     expected = expected_ids(instance)
     hidden = _by_function(expected[name] for name in instance.fail_to_pass)
     others = _by_function(expected[name] for name in instance.pass_to_pass)
     for function, ids in hidden.items():
         hidden[function] = (*ids, *others.pop(function, ()))
-    return hidden, _sample(others, P2P_CANDIDATES)
+    return hidden, _few(_sample(others, P2P_CANDIDATES))
+
+
+def _every(instance: Instance) -> dict[str, tuple[str, ...]]:
+    """All expected ids by function."""
+    if instance.is_doc2repo:
+        return _by_function((instance.verification or {}).get("tests", ()))
+    return _by_function(expected_ids(instance).values())
+
+
+def _few(functions: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    """The functions with a few of their ids each, always the same."""
+    return {
+        function: tuple(sorted(ids, key=lambda name: hashlib.sha256(name.encode()).digest())[:IDS_TRIED])
+        for function, ids in functions.items()
+    }
 
 
 def _by_function(ids: Iterable[str]) -> dict[str, tuple[str, ...]]:

@@ -10,6 +10,7 @@ import random
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from beyondswe.errors import ScoringError
 from beyondswe.instances.model import Instance
@@ -164,9 +165,7 @@ def questions_of(
     instance: Instance, expected: Mapping[str, str], passed: Collection[str], dice: random.Random
 ) -> list[Question]:
     """What a passing attempt is asked: all F2P and a sample of P2P; of a suite a sample of what passed."""
-    record: Mapping[str, Sequence[str]] = (
-        (instance.verification or {}).get("controls", {}).get("functions", {})
-    )
+    record: Mapping[str, Any] = (instance.verification or {}).get("controls", {})
     if instance.is_doc2repo:
         return sampled(_questions(record, passed, hidden=True), SUITE_SAMPLE, dice)
     f2p = _questions(record, [expected[name] for name in instance.fail_to_pass], hidden=True)
@@ -175,14 +174,19 @@ def questions_of(
     return thinned(f2p, dice) + sampled([one for one in p2p if one.function not in asked], P2P_SAMPLE, dice)
 
 
-def _questions(record: Mapping[str, Sequence[str]], ids: Iterable[str], *, hidden: bool) -> list[Question]:
+def _questions(record: Mapping[str, Any], ids: Iterable[str], *, hidden: bool) -> list[Question]:
+    """The functions that the record has forms of, with those of ``ids`` for which these were seen to fail."""
+    functions: Mapping[str, Sequence[str]] = record.get("functions", {})
+    tried: Mapping[str, Sequence[str]] = record.get("ids", {})
     by_function: dict[str, list[str]] = {}
     for name in ids:
-        by_function.setdefault(function_of(name), []).append(name)
+        function = function_of(name)
+        if function not in tried or name in tried[function]:
+            by_function.setdefault(function, []).append(name)
     return [
-        question(function, tuple(names), tuple(record[function]), hidden=hidden)
+        question(function, tuple(names), tuple(functions[function]), hidden=hidden)
         for function, names in by_function.items()
-        if function in record
+        if function in functions
     ]
 
 

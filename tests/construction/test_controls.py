@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
-from beyondswe.construction.controls import P2P_CANDIDATES, candidates, disturbing, forms_of, judged
+from beyondswe.construction.controls import (
+    IDS_TRIED,
+    P2P_CANDIDATES,
+    candidates,
+    disturbing,
+    forms_of,
+    judged,
+)
 from beyondswe.instances.model import Family, Instance
 from beyondswe.scoring.controls import sites
-from beyondswe.scoring.questions import question
+from beyondswe.scoring.questions import question, questions_of
 from beyondswe.scoring.rounds import Question
 from beyondswe.scoring.types import TestResult
 
@@ -142,3 +151,23 @@ def test_candidates_are_all_hidden_functions_and_a_steady_sample_of_the_others(i
     assert hidden == {"t.py::test_a": ("t.py::test_a[1]", "t.py::test_a[2]")}
     assert len(others) == P2P_CANDIDATES
     assert candidates(instance) == (hidden, others)
+
+
+def test_of_functions_with_many_ids_a_few_are_tried_and_only_those_are_asked_later() -> None:
+    ids = tuple(f"t.py::test_p[{n}]" for n in range(200))
+    instance = Instance(
+        instance_id="a_1",
+        family=Family.CROSSREPO,
+        image="tiny",
+        fail_to_pass=("t.py::test_a",),
+        pass_to_pass=ids,
+    )
+    _, others = candidates(instance)
+    tried = others["t.py::test_p"]
+    assert len(tried) == IDS_TRIED and set(tried) < set(ids)
+    record = {"functions": {"t.py::test_p": ["constant:0:1"]}, "ids": {"t.py::test_p": list(tried)}}
+    verified = instance.model_copy(update={"verification": {"controls": record}})
+    expected = {name: name for name in (*instance.fail_to_pass, *ids)}
+    for seed in range(20):
+        (asked,) = questions_of(verified, expected, list(expected), random.Random(seed))
+        assert set(asked.ids) <= set(tried)
