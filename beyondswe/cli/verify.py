@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     "--exclusions",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Also write who is out, and why: a line of JSON each, as `eval --exclude` takes it.",
+    help="Also write who is out, and why: a line of JSON each with instance_id, status and reason.",
 )
 @click.option(
     "--record",
