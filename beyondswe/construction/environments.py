@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shlex
 import shutil
 from pathlib import Path
@@ -20,6 +19,7 @@ from beyondswe.construction.recipes import Material, Recipe, load_recipes
 from beyondswe.errors import DataError
 from beyondswe.instances.model import Instance
 from beyondswe.resources import resource
+from beyondswe.sandbox import host
 from beyondswe.sandbox.base_images import PACKAGES, ensure_base_image, tool_requirements
 from beyondswe.sandbox.build import OnLine, build_image
 from beyondswe.sandbox.engine import Engine, labels
@@ -30,7 +30,6 @@ WORKDIR = "/workspace"
 
 _ENVIRONMENT = "environment.Dockerfile.j2"
 _DEPENDENCIES = "dependencies.Dockerfile.j2"
-_INDEX = ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL")  # where the user's package index is
 
 
 def image_tag(recipe: Recipe, made: Material) -> str:
@@ -133,7 +132,7 @@ def _ensure_dependencies(engine: Engine, recipe: Recipe, base: str, on_line: OnL
                     day=recipe.index_date,
                 ),
                 tag=tag,
-                buildargs={"UV_DEFAULT_INDEX": index} if (index := _index()) else {},
+                buildargs={"UV_DEFAULT_INDEX": index} if (index := host.package_index()) else {},
                 labels=labels(role="dependencies"),
                 on_line=on_line,
             )
@@ -163,12 +162,6 @@ def _render(name: str, **values: object) -> str:
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined)
     environment.filters["quote"] = shlex.quote
     return environment.from_string(_template(name)).render(values)
-
-
-def _index() -> str | None:
-    """The user's package index, where it is one that a container can ask too."""
-    named = next((value for name in _INDEX if (value := os.environ.get(name))), "")
-    return named if named.startswith(("http://", "https://")) else None
 
 
 def _uv() -> str:

@@ -50,6 +50,13 @@ def proxies() -> dict[str, str]:
     return found
 
 
+def package_index() -> str | None:
+    """The user's package index, where it is one that a container can ask too."""
+    names = ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL")
+    named = next((value for name in names if (value := os.environ.get(name))), "")
+    return named if named.startswith(("http://", "https://")) else None
+
+
 def loopback_proxies() -> list[str]:
     """Proxies that listen on the host's loopback: a container has its own loopback and cannot reach them."""
     return sorted(

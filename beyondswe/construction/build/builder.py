@@ -222,7 +222,7 @@ class Builder:
     ) -> tuple[Result, Recipe]:
         options = self.options
         task = make_task(options, instance, scratch, say)
-        usable = [recipe for day, recipe in earlier if day <= task.day]
+        usable = [recipe for day, recipe in earlier if day <= task.day and recipe.pins and not recipe.empty]
         before = usable[-1] if usable else None
         found = self.search(options, task, before)
 

@@ -38,9 +38,9 @@ def hidden_tests(instance: Instance) -> tuple[str, ...]:
     names = ["test_fail_to_pass.py"] if instance.f2p_script else []
     if instance.f2p_patch.strip():
         deleted = set(re.findall(r"^--- a/(\S+)\n\+\+\+ /dev/null", instance.f2p_patch, re.MULTILINE))
-        for change in patches.changes(instance.f2p_patch):
-            if change.path not in deleted and _is_test_module(change.path):
-                names.append(change.path)
+        paths = [change.path for change in patches.changes(instance.f2p_patch) if change.path not in deleted]
+        modules = [path for path in paths if _is_test_module(path)]
+        names += modules or [path for path in paths if _may_be_test_module(path)]
     return tuple(dict.fromkeys(names))
 
 
@@ -50,6 +50,17 @@ def _is_test_module(path: str) -> bool:
         return False
     return bool(re.search(r"(^|[_-])tests?([_.-]|$)|^test", pure.name)) or (
         pure.name.startswith("test") or pure.stem.endswith("test") or pure.stem.endswith("tests")
+    )
+
+
+def _may_be_test_module(path: str) -> bool:
+    """Python in a folder of tests, under a name that says nothing: asked only where no name does."""
+    pure = PurePosixPath(path)
+    folders = {part.lower() for part in pure.parts[:-1]}
+    return (
+        pure.suffix == ".py"
+        and pure.name not in ("conftest.py", "__init__.py")
+        and not folders.isdisjoint({"test", "tests", "testing", "testsuite", "unit_tests", "unittests"})
     )
 
 

@@ -18,7 +18,7 @@ from datetime import date
 from functools import cache
 from pathlib import Path
 
-from beyondswe.construction.build.workshop import CHECKOUT, PYTHON, WORKDIR
+from beyondswe.construction.build.workshop import CHECKOUT, PYTHON, WORKDIR, index_variables
 from beyondswe.errors import EngineError
 from beyondswe.resources import resource
 from beyondswe.sandbox.build import OnLine, build_image
@@ -139,6 +139,7 @@ def build_context(
                 context={name: data for name, data in context.items() if name != DOCKERFILE},
                 dockerfile=context[DOCKERFILE].decode(),
                 tag=tag,
+                buildargs=index_variables(),
                 labels=labels(role="environment"),  # the same for all, or no layer would be shared
                 on_line=on_line,
             )

@@ -120,7 +120,7 @@ class Workshop:
             workdir="/",
             limits=limits,
             network="open",
-            env={**host.host_environment(), "PIP_DISABLE_PIP_VERSION_CHECK": "1"},
+            env={**host.host_environment(), **index_variables(), "PIP_DISABLE_PIP_VERSION_CHECK": "1"},
             run_labels={**run_labels, "role": "workshop"},
         )
         shop = cls(sandbox, say)
@@ -280,6 +280,12 @@ class Workshop:
         log = _text(done)
         self._say(log[-20000:].rstrip())
         return TestReport(done.exit_code, counts_of(log), log, done.timed_out)
+
+
+def index_variables() -> dict[str, str]:
+    """Where packages come from, for uv and pip in a container; {} for their own default."""
+    index = host.package_index()
+    return {"UV_DEFAULT_INDEX": index, "PIP_INDEX_URL": index} if index else {}
 
 
 def tested(shop: Workshop, task: Task, files: Sequence[str] | None = None, *, timeout: float) -> TestReport:
