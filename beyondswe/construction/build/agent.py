@@ -23,6 +23,7 @@ from beyondswe.construction.build.workshop import (
     TestReport,
     Workshop,
     dates_file,
+    last_words,
     pins_of,
     tested,
 )
@@ -163,7 +164,7 @@ class AgentBuilder:
             try:
                 image = build(options.engine, candidate, task.bundle, on_line=task.say)
             except BuildFailed as error:
-                said.append(f"{error.step}: {error.reason}")
+                said.append(last_words(error.tail) if error.tail else error.reason)
                 task.say(str(error))
                 continue
             again = self._tested(options, task, image)

@@ -23,6 +23,7 @@ from beyondswe.construction.build.recipe import DOCKERFILE, Recipe, Step, build,
 from beyondswe.construction.build.stopped import BuildStopped
 from beyondswe.construction.build.types import Found, Options, Task
 from beyondswe.construction.build.whole import build_whole
+from beyondswe.construction.build.workshop import last_words
 from beyondswe.construction.doc2repo.specification import Rewrite
 from beyondswe.errors import BeyondSWEError, EngineUnavailable
 from beyondswe.instances import write_instances
@@ -202,7 +203,7 @@ class Builder:
                 return self._build(instance, place, scratch, say, earlier)
             except BuildFailed as error:
                 say(str(error))
-                return self._failed(instance, "rebuild", f"{error.step}: {error.reason}", place), None
+                return self._failed(instance, "rebuild", _why(error), place), None
             except BuildStopped as error:
                 say(str(error))
                 return self._failed(instance, error.step, error.reason, place), None
@@ -302,6 +303,12 @@ class Builder:
         with self._lock:
             self._written[instance.instance_id] = instance
             write_instances(self.out, self._written.values())
+
+
+def _why(error: BuildFailed) -> str:
+    step = " ".join(error.step.split())
+    shown = step if len(step) <= 120 else f"{step[:117]}..."
+    return f"{shown}: {last_words(error.tail) if error.tail else error.reason}"
 
 
 def environments_folder(out: Path) -> Path:

@@ -43,6 +43,19 @@ class Known:
     pins: Mapping[str, str] = ()  # type: ignore[assignment]  # name → installed version
 
 
+_NETWORK = re.compile(
+    r"error sending request|client error \(Connect\)|operation timed out|dns error|Temporary failure (?:in|resolving)"
+    r"|Connection (?:reset|refused|timed out|broken)|Read timed out|ConnectTimeout|Could not connect to"
+    r"|Name or service not known|Failed to fetch .*(?:timed? ?out|50\d)|NewConnectionError|IncompleteRead"
+    r"|50[234] (?:Bad Gateway|Service|Gateway)|status server error|Network is unreachable"
+)
+
+
+def is_of_the_network(log: str) -> bool:
+    """Whether an installation failed because something did not answer: the same may go through the next time."""
+    return bool(_NETWORK.search(log))
+
+
 def tests_failed(log: str, environment: Known) -> list[Remedy]:
     """Remedies for a run of the tests that did not come to its end, or whose tests could not run."""
     found = [

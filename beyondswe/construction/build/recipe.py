@@ -18,10 +18,11 @@ from datetime import date
 from functools import cache
 from pathlib import Path
 
-from beyondswe.construction.build.workshop import CHECKOUT, PYTHON, WORKDIR, index_variables
+from beyondswe.construction.build.diagnosis import is_of_the_network
+from beyondswe.construction.build.workshop import CHECKOUT, NETWORK_TRIES, PYTHON, WORKDIR, index_variables
 from beyondswe.errors import EngineError
 from beyondswe.resources import resource
-from beyondswe.sandbox.build import OnLine, build_image
+from beyondswe.sandbox.build import BuildFailed, OnLine, build_image
 from beyondswe.sandbox.engine import Engine, labels
 from beyondswe.sandbox.locks import exclusive
 from beyondswe.sandbox.scratch import temporary_folder
@@ -134,16 +135,26 @@ def build_context(
     tag = image_tag(instance_id, context)
     if not engine.has_image(tag):
         with exclusive(f"{engine.host} {tag}"):
-            build_image(
-                engine,
-                context={name: data for name, data in context.items() if name != DOCKERFILE},
-                dockerfile=context[DOCKERFILE].decode(),
-                tag=tag,
-                buildargs=index_variables(),
-                labels=labels(role="environment"),  # the same for all, or no layer would be shared
-                on_line=on_line,
-            )
+            for number in range(NETWORK_TRIES):
+                try:
+                    _build_image(engine, context, tag, on_line)
+                    break
+                except BuildFailed as error:
+                    if number == NETWORK_TRIES - 1 or not is_of_the_network(f"{error.reason}\n{error.tail}"):
+                        raise
     return tag
+
+
+def _build_image(engine: Engine, context: Mapping[str, bytes], tag: str, on_line: OnLine | None) -> None:
+    build_image(
+        engine,
+        context={name: data for name, data in context.items() if name != DOCKERFILE},
+        dockerfile=context[DOCKERFILE].decode(),
+        tag=tag,
+        buildargs=index_variables(),
+        labels=labels(role="environment"),  # the same for all, or no layer would be shared
+        on_line=on_line,
+    )
 
 
 def rebuild(engine: Engine, folder: Path, instance_id: str, *, on_line: OnLine | None = None) -> str:

@@ -20,7 +20,7 @@ from beyondswe.construction.build.plan import Plan, bare, changed, first_plan, s
 from beyondswe.construction.build.recipe import Recipe, Step, digest_of, ensure_uv_image, uv_binary
 from beyondswe.construction.build.stopped import BuildStopped
 from beyondswe.construction.build.types import Found, Options, Task
-from beyondswe.construction.build.workshop import Done, TestReport, Workshop, dates_file, tested
+from beyondswe.construction.build.workshop import Done, TestReport, Workshop, dates_file, last_words, tested
 from beyondswe.sandbox.base_images import ensure_base_image
 
 PYTHONS = 3
@@ -155,7 +155,7 @@ class _Search:
             if state.report.passed == 0 and hint is not None:
                 raise _OtherPython(hint)
             if state.report.passed == 0:
-                raise BuildStopped("tests", f"{state.report}: {_last_words(state.report.log)}")
+                raise BuildStopped("tests", f"{state.report}: {last_words(state.report.log)}")
             hidden = state.report
             if task.tests:
                 state = self._with_suite(shop, state)
@@ -224,13 +224,13 @@ class _Search:
                 remedies = install_failed(done.log, self._known(pins))
                 following = self._next(plan, remedies, everything=False)
                 if following is None and best is None:
-                    following = bare(plan, _last_words(done.log))
+                    following = bare(plan, last_words(done.log))
                 if following is None:
                     if best is not None:
                         break
                     if other := _python_hint(remedies):
                         raise _OtherPython(other)
-                    raise BuildStopped("packages", _last_words(done.log))
+                    raise BuildStopped("packages", last_words(done.log))
                 plan = following
                 continue
             report = self._test(shop, files)
@@ -308,7 +308,7 @@ class _Search:
         note = "The repository cannot be installed as a package: its folders are on the path."
         step = Step(f"printf '{paths}\\n' > {place}", note)
         done = shop.run(step.command)
-        return done, (step,), (f"{note} {_last_words(logs[-1])}" if logs else note,)
+        return done, (step,), (f"{note} {last_words(logs[-1])}" if logs else note,)
 
     def _ways(self, shop: Workshop, plan: Plan) -> Iterable[Step]:
         """Commands that install the repository in editable mode, most wanted first."""
@@ -379,15 +379,3 @@ class _Search:
 def _python_hint(remedies: Iterable[Remedy]) -> Remedy | None:
     kinds = (Kind.OLDER_PYTHON, Kind.NEWER_PYTHON)
     return next((remedy for remedy in remedies if remedy.kind in kinds), None)
-
-
-def _last_words(log: str) -> str:
-    """The line of a log that says most about how it ended."""
-    lines = [line.strip() for line in log.splitlines() if line.strip()]
-    telling = [
-        line
-        for line in lines
-        if line.startswith(("E  ", "error:", "ERROR", "Error", "fatal", "×")) or "Error:" in line
-    ]
-    shown = telling[-1] if telling else lines[-1] if lines else "it gave no reason"
-    return shown[:400]

@@ -15,6 +15,7 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from beyondswe.construction.build.diagnosis import is_of_the_network
 from beyondswe.construction.build.plan import BUILD_TOOLS, LATER, TOOLS, Plan
 from beyondswe.construction.build.pythons import build_tools_day
 from beyondswe.construction.build.stopped import BuildStopped
@@ -30,6 +31,8 @@ WORKDIR = "/workspace"
 PYTHON = "/opt/venv/bin/python"
 
 INSTALL_TIMEOUT = 1200.0
+NETWORK_TRIES = 3
+"""How often something is fetched before a network that does not answer counts."""
 _OUTPUT = 1 << 20
 
 CHECKOUT = (
@@ -120,7 +123,7 @@ class Workshop:
             workdir="/",
             limits=limits,
             network="open",
-            env={**host.host_environment(), **index_variables(), "PIP_DISABLE_PIP_VERSION_CHECK": "1"},
+            env={**host.host_environment(), **index_variables(), **_PATIENCE},
             run_labels={**run_labels, "role": "workshop"},
         )
         shop = cls(sandbox, say)
@@ -164,13 +167,23 @@ class Workshop:
 
     # packages
 
+    def _fetching(self, command: str, *, cwd: str = WORKDIR) -> Done:
+        """Run what fetches something, again where the network failed it."""
+        done = self.run(command, cwd=cwd, env={"NO_COLOR": "1"})
+        for _ in range(NETWORK_TRIES - 1):
+            if done.ok or not is_of_the_network(done.log):
+                break
+            self._say("the network failed: once more")
+            done = self.run(command, cwd=cwd, env={"NO_COLOR": "1"})
+        return done
+
     def system(self, packages: Sequence[str]) -> Done:
         new = [name for name in packages if name not in self._system]
         if not new:
             return Done(True, "")
         names = " ".join(map(shlex.quote, new))
         install = f"DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends {names}"
-        done = self.run(f"apt-get update -qq && {install}", cwd="/")
+        done = self._fetching(f"apt-get update -qq && {install}", cwd="/")
         if done.ok:
             self._system |= set(new)
         return done
@@ -189,7 +202,7 @@ class Workshop:
         command = ["uv pip compile --quiet --no-header --no-annotate --color never"]
         command += [f"--python {PYTHON}", *self._dates(plan, commit_day), *self._build_limits(plan)]
         command += [f"--no-emit-package {name}" for name in TOOLS]
-        done = self.run(" ".join([*command, "/tmp/requirements.in"]), env={"NO_COLOR": "1"})
+        done = self._fetching(" ".join([*command, "/tmp/requirements.in"]))
         return done, pins_of(done.log) if done.ok else {}
 
     def install(
@@ -207,7 +220,7 @@ class Workshop:
             self.run(f"uv pip uninstall --quiet --python {PYTHON} {' '.join(extra)}")
         command = [f"uv pip install --quiet --python {PYTHON} --no-deps"]
         command += [*self._dates(plan, commit_day, dates), *self._build_limits(plan)]
-        return self.run(" ".join([*command, "--requirements /tmp/requirements.txt"]))
+        return self._fetching(" ".join([*command, "--requirements /tmp/requirements.txt"]))
 
     def build_pins(self, plan: Plan, requirements: Sequence[str], commit_day: date) -> dict[str, str]:
         """Versions of the tools that build the repository, apart from everything else; {} where there are none."""
@@ -280,6 +293,9 @@ class Workshop:
         log = _text(done)
         self._say(log[-20000:].rstrip())
         return TestReport(done.exit_code, counts_of(log), log, done.timed_out)
+
+
+_PATIENCE = {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "UV_HTTP_TIMEOUT": "180", "PIP_DEFAULT_TIMEOUT": "180"}
 
 
 def index_variables() -> dict[str, str]:
@@ -356,3 +372,15 @@ def _text(done: ExecResult) -> str:
 
 def _ending(patch: str) -> str:
     return patch if patch.endswith("\n") else f"{patch}\n"
+
+
+def last_words(log: str) -> str:
+    """The line of a log that says most about how it ended."""
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    telling = [
+        line
+        for line in lines
+        if line.startswith(("E  ", "error:", "ERROR", "Error", "fatal", "×")) or "Error:" in line
+    ]
+    shown = telling[-1] if telling else lines[-1] if lines else "it gave no reason"
+    return shown[:400]

@@ -107,6 +107,12 @@ def test_what_installing_misses(log: str, kind: Kind, what: str) -> None:
     assert (kind, what) in [(remedy.kind, remedy.what) for remedy in install_failed(log, HERE)]
 
 
+def test_a_network_that_does_not_answer_is_no_missing_package() -> None:
+    log = "error: Failed to download `pyyaml==5.3.1`\n  cause: client error (Connect)\n  cause: operation timed out"
+    assert diagnosis.is_of_the_network(log)
+    assert not diagnosis.is_of_the_network("Because a was not found in the package registry")
+
+
 def need(requirement: str, level: Level, source: str = "somewhere") -> Need:
     return Need(requirement, source, level)
 
