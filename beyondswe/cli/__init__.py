@@ -25,6 +25,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "report": ("beyondswe.cli.report", "Show the results of runs."),
     "compare": ("beyondswe.cli.compare", "Compare two runs instance by instance."),
     "gate": ("beyondswe.cli.gate", "Hold a candidate run against a baseline; for CI."),
+    "audit": ("beyondswe.cli.audit", "Find who looked at the answer."),
     "runs": ("beyondswe.cli.runs", "List and remove runs."),
     "blocklist": (
         "beyondswe.cli.blocklist",
