@@ -2,12 +2,14 @@
 
 50 streams go on all the time, each begun at a moment of its own: a scripted model in a process of its own, a piece
 every 20 ms. Direct and through the gateway are measured in turn; shown are milliseconds of each way and what the
-gateway adds to the median, also in its memory with a hundred attempts open.
+gateway adds to the median, also in its memory with a hundred attempts open. As root on Linux the processes go before
+other work of the machine: what is measured is the gateway, and not its place in a queue for a core.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import random
@@ -91,6 +93,13 @@ class Way:
         return found
 
 
+def go_first(*processes: int | None) -> None:
+    """Take the scheduling groups of these processes before those of others, where we may."""
+    for process in processes:
+        with contextlib.suppress(OSError):
+            Path(f"/proc/{process}/autogroup").write_text("-19")
+
+
 def main() -> None:
     os.environ.setdefault("BEYONDSWE_MODEL_KEY", "sk-of-the-benchmark")
     with tempfile.TemporaryDirectory() as folder:
@@ -103,6 +112,7 @@ def main() -> None:
             try:
                 with Gateway(GatewaySettings("m", url, Budget())) as gateway:
                     sessions = [gateway.open(f"a{n}", Path(folder, f"{n}.jsonl")) for n in range(100)]
+                    go_first(os.getpid(), upstream.pid, gateway.pid)
                     ways = {
                         "direct": Way(port=int(url.rsplit(":", 1)[1])),
                         "through the gateway": Way(sessions=sessions),

@@ -1,5 +1,8 @@
 """Writes down what passes for one attempt, call by call, on disk: every message once, though agents send the
 whole conversation each time.
+
+All of it is done by one thread beside the streams, in the order of the calls: a disk that is busy must not hold
+anybody's stream.
 """
 
 from __future__ import annotations
@@ -7,13 +10,16 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
 from beyondswe.gateway.conversation import Message, Reply, Request, Role
+
+_WRITER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="recorder")
 
 
 class Recorder:
@@ -26,7 +32,34 @@ class Recorder:
         self._tools: bytes = b""
         self._replied = False
 
-    def new_messages(self, request: Request) -> list[dict[str, Any]]:
+    def write(self, entry: Mapping[str, Any]) -> None:
+        """A call without an answer."""
+        _WRITER.submit(self._write, entry)
+
+    def answered(self, entry: Mapping[str, Any], parse: Callable[[], Request], reply: Reply) -> None:
+        """A call with its answer; ``parse`` gives the request, and is called by the writing thread."""
+        _WRITER.submit(self._answered, entry, parse, reply)
+
+    def close(self) -> None:
+        """Comes back when everything is written."""
+        _WRITER.submit(self._file.close).result()
+
+    def _answered(self, entry: Mapping[str, Any], parse: Callable[[], Request], reply: Reply) -> None:
+        request = parse()
+        new, tools = self._new_messages(request), self._new_tools(request)
+        self._replied = True
+        said = {
+            "text": reply.text,
+            "reasoning": reply.reasoning,
+            "calls": [_call(call) for call in reply.calls],
+        }
+        self._write({**entry, "new": new, **({"tools": tools} if tools else {}), "reply": said})
+
+    def _write(self, entry: Mapping[str, Any]) -> None:
+        self._file.write(json.dumps(entry, ensure_ascii=False, default=str) + "\n")
+        self._file.flush()
+
+    def _new_messages(self, request: Request) -> list[dict[str, Any]]:
         """What a request says that no earlier one did. The same words a second time are new.
 
         What the model said is known from its replies, in whatever form an agent sends it back; only before the
@@ -44,7 +77,7 @@ class Recorder:
         self._seen |= count
         return new
 
-    def new_tools(self, request: Request) -> list[dict[str, Any]] | None:
+    def _new_tools(self, request: Request) -> list[dict[str, Any]] | None:
         """The tools offered, when they are others than before."""
         tools = [
             {"name": tool.name, "description": tool.description, "parameters": tool.schema}
@@ -55,22 +88,6 @@ class Recorder:
             return None
         self._tools = mark
         return tools
-
-    def write(self, entry: Mapping[str, Any]) -> None:
-        self._file.write(json.dumps(entry, ensure_ascii=False, default=str) + "\n")
-        self._file.flush()
-
-    def answered(self, reply: Reply) -> dict[str, Any]:
-        """A reply as it is recorded."""
-        self._replied = True
-        return {
-            "text": reply.text,
-            "reasoning": reply.reasoning,
-            "calls": [_call(call) for call in reply.calls],
-        }
-
-    def close(self) -> None:
-        self._file.close()
 
 
 def now() -> str:

@@ -129,6 +129,7 @@ class ScriptedModel:
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server_version = "scripted-model"
+    disable_nagle_algorithm = True
     server: _Server
 
     def log_message(self, *_args: Any) -> None:

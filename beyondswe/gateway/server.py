@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -67,17 +67,22 @@ def application(service: Service) -> Starlette:
     return Starlette(routes=[Route("/{path:path}", service.handle, methods=METHODS)])
 
 
-def make_client(patience: Patience) -> httpx.AsyncClient:
-    """The client to the upstream: the host's proxies and certificates, connections kept."""
+def client_maker(patience: Patience) -> Callable[[], httpx.AsyncClient]:
+    """Makes clients to the upstream, with the host's proxies and certificates; connections are kept."""
     import httpx
 
-    return httpx.AsyncClient(
-        verify=_certificates(),
-        timeout=httpx.Timeout(patience.silence, connect=patience.connect_timeout, pool=None),
-        limits=httpx.Limits(max_connections=None, max_keepalive_connections=256, keepalive_expiry=60),
-        follow_redirects=False,
-        mounts=dict.fromkeys(("all://127.0.0.1", "all://localhost", "all://[::1]"), None),  # by no proxy
-    )
+    certificates = _certificates()
+
+    def make() -> httpx.AsyncClient:
+        return httpx.AsyncClient(
+            verify=certificates,
+            timeout=httpx.Timeout(patience.silence, connect=patience.connect_timeout, pool=None),
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=16, keepalive_expiry=60),
+            follow_redirects=False,
+            mounts=dict.fromkeys(("all://127.0.0.1", "all://localhost", "all://[::1]"), None),  # by no proxy
+        )
+
+    return make
 
 
 def _certificates() -> ssl.SSLContext:
@@ -126,7 +131,7 @@ class Sessions:
 
     def __init__(self, forwarding: Forwarding, prices: Prices) -> None:
         self._forwarding, self._prices = forwarding, prices
-        self._open: dict[str, tuple[Session, Listener]] = {}
+        self._open: dict[str, tuple[Service, Listener]] = {}
 
     def control(self) -> Starlette:
         return Starlette(
@@ -140,18 +145,19 @@ class Sessions:
     async def _put(self, request: Request) -> Response:
         document = await request.json()
         session = Session(SessionOptions.from_document(document), self._prices)
+        service = Service(session, self._forwarding)
         socket = Path(document["socket"])
-        listener = Listener(application(Service(session, self._forwarding)), uds=str(socket))
+        listener = Listener(application(service), uds=str(socket))
         await listener.open()
         socket.chmod(0o666)  # the folder above it is closed to others
-        self._open[request.path_params["name"]] = session, listener
+        self._open[request.path_params["name"]] = service, listener
         return JSONResponse({})
 
     async def _get(self, request: Request) -> Response:
         """A session's state, at once or when it is over (``wait`` seconds at most)."""
         if request.path_params["name"] not in self._open:
             return JSONResponse({}, 404)
-        session, _ = self._open[request.path_params["name"]]
+        session = self._open[request.path_params["name"]][0].session
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(session.over.wait(), float(request.query_params.get("wait", 0)))
         return JSONResponse(session.state())
@@ -159,22 +165,23 @@ class Sessions:
     async def _delete(self, request: Request) -> Response:
         if request.path_params["name"] not in self._open:
             return JSONResponse({}, 404)
-        session, listener = self._open.pop(request.path_params["name"])
+        service, listener = self._open.pop(request.path_params["name"])
         await listener.close()
-        session.over.set()
-        return JSONResponse(session.close())
+        await service.close()
+        service.session.over.set()
+        return JSONResponse(await asyncio.to_thread(service.session.close))
 
 
 async def _run(config: Config, environment: Mapping[str, str]) -> None:
     upstream = Upstream.from_environment(config.url, environment)
     prices = Prices(config.prices)
     prices.knows("")  # the known ones are read now, not within the first call
-    async with make_client(config.patience) as client:
-        forwarding = Forwarding(upstream, client, config.patience, config.rate, config.provider_tools)
-        control = Listener(Sessions(forwarding, prices).control(), uds=str(config.control))
-        await control.open()
-        print("ready", flush=True)
-        await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+    new_client = client_maker(config.patience)
+    forwarding = Forwarding(upstream, new_client, config.patience, config.rate, config.provider_tools)
+    control = Listener(Sessions(forwarding, prices).control(), uds=str(config.control))
+    await control.open()
+    print("ready", flush=True)
+    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
 
 
 def main() -> None:

@@ -13,11 +13,11 @@ import json
 import time
 import zlib
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from beyondswe.gateway.conversation import Reply, Request
+from beyondswe.gateway.conversation import Reply
 from beyondswe.gateway.pacing import GIVEN_UP, RETRIED, Pace, Patience, retry_after
 from beyondswe.gateway.protocols import CHAT, GEMINI, Place, place
 from beyondswe.gateway.provider_tools import provider_service, provider_tools
@@ -53,10 +53,10 @@ class _Refused(Exception):
 
 @dataclass
 class Forwarding:
-    """What all attempts share: the upstream, the client to it, each model's pace."""
+    """What all attempts share: the upstream, how clients to it are made, each model's pace."""
 
     upstream: Upstream
-    client: httpx.AsyncClient
+    new_client: Callable[[], httpx.AsyncClient]
     patience: Patience = field(default_factory=Patience)
     rate: float | None = None  # calls a minute of one model, over all attempts
     provider_tools: bool = False
@@ -71,7 +71,9 @@ class _Call:
 
     session: Session
     place: Place
-    request: Request
+    told: Mapping[str, Any]  # what the agent asks, model and streaming included
+    model: str
+    stream: bool
     body: bytes
     role: str
     facts: dict[str, Any]
@@ -84,7 +86,7 @@ class _Call:
     def answered(self, status: int, data: bytes) -> None:
         """``data`` is all that came of the answer."""
         assembler = self.place.protocol.assembler()
-        if self.request.stream:
+        if self.stream:
             for event in events(data):
                 assembler.add(event)
             reply = assembler.reply()
@@ -94,17 +96,32 @@ class _Call:
             self.failed(status, "the answer broke off before it said anything", final=True)
             return
         facts = {**self._facts(), "status": status}
-        self.session.answered(self.request, reply, self.role, facts, request_bytes=len(self.body))
+        self.session.answered(
+            self.model,
+            lambda: self.place.protocol.parse_request(self.told),
+            reply,
+            self.role,
+            facts,
+            request_bytes=len(self.body),
+        )
 
     def _facts(self) -> dict[str, Any]:
         return {**self.facts, "seconds": round(time.monotonic() - self.started, 3)}
 
 
 class Service:
-    """Answers the requests of one session."""
+    """Answers the requests of one session.
+
+    It has a client of its own: the time that a pool of connections takes for each grows with the square of how
+    many there are.
+    """
 
     def __init__(self, session: Session, forwarding: Forwarding) -> None:
         self.session, self._to = session, forwarding
+        self._client = forwarding.new_client()
+
+    async def close(self) -> None:
+        await self._client.aclose()
 
     async def handle(self, request: HttpRequest) -> Response:
         """Any request of the agent."""
@@ -123,14 +140,14 @@ class Service:
     async def _generate(self, http: HttpRequest, where: Place, raw: bytes) -> Response:
         body = _object(raw)
         told = where.body(body)
-        request = where.protocol.parse_request(told)
+        model, stream = str(told.get("model") or ""), bool(told.get("stream"))
         self._check_tools(provider_tools(where.protocol, told))
-        if refusal := self.session.refusal(request.model):
+        if refusal := self.session.refusal(model):
             raise _Refused(400, refusal)
         role = self.session.role(http.headers.get(ROLE_HEADER))
         if (words := self.session.closing_answer(role)) is not None:
-            return _closing(where, request, told, words, http.url.query)
-        hide_usage = _lacks_usage(where, request, body)
+            return _closing(where, told, words, http.url.query)
+        hide_usage = _lacks_usage(where, told)
         if hide_usage:
             options = body.get("stream_options")
             given = options if isinstance(options, Mapping) else {}
@@ -139,10 +156,11 @@ class Service:
             "started": now(),
             "protocol": where.protocol.name,
             "path": http.url.path,
-            "model": request.model,
-            "stream": request.stream,
+            "model": model,
+            "stream": stream,
         }
-        call = _Call(self.session, where, request, raw, role, facts, time.monotonic(), hide_usage=hide_usage)
+        started = time.monotonic()
+        call = _Call(self.session, where, told, model, stream, raw, role, facts, started, hide_usage)
         self.session.begin(role)
         return await self._forward(http, call)
 
@@ -169,7 +187,7 @@ class Service:
         headers = answer_headers(answer.headers.items())
         if not answer.is_success:
             return _response(answer.status_code, headers, masker.feed(answer.content) + masker.rest())
-        if call.request.stream:
+        if call.stream:
             hidden = WithoutUsage() if call.hide_usage else None
             return Relay(
                 answer, headers, masker, hidden, lambda data: call.answered(answer.status_code, data)
@@ -183,15 +201,15 @@ class Service:
         kind = kind_of(call.place.protocol.name, http.url.path, http.headers)
         target = self._to.upstream.target(kind, http.url.path, http.url.query)
         headers = self._to.upstream.request_headers(kind, http.headers.items())
-        pace = self._to.paces[call.request.model]
+        pace = self._to.paces[call.model]
         failed = 0
         while True:
             await pace.wait()
-            sent = self._to.client.build_request("POST", target, headers=headers, content=call.body)
+            sent = self._client.build_request("POST", target, headers=headers, content=call.body)
             asked: float | None = None
             answer: httpx.Response | None = None
             try:
-                answer = await self._to.client.send(sent, stream=True)
+                answer = await self._client.send(sent, stream=True)
                 status: int | None = answer.status_code
                 if answer.is_success and not _no_model(answer):
                     call.facts.update(ttfb=round(time.monotonic() - call.started, 4), tries=failed + 1)
@@ -245,7 +263,7 @@ class Service:
         if http.method not in ("GET", "HEAD") and where is None and (why := self.session.meter.exhausted()):
             raise _Refused(403, f"the budget of this attempt is used up: {why}")
         kind = kind_of(where.protocol.name if where else None, http.url.path, http.headers)
-        sent = self._to.client.build_request(
+        sent = self._client.build_request(
             http.method,
             self._to.upstream.target(kind, http.url.path, http.url.query),
             headers=self._to.upstream.request_headers(kind, http.headers.items()),
@@ -254,7 +272,7 @@ class Service:
         facts = {"started": now(), "path": http.url.path, "method": http.method}
         masker = Masker(self._to.upstream.secrets)
         try:
-            answer = await self._to.client.send(sent, stream=True)
+            answer = await self._client.send(sent, stream=True)
         except httpx.HTTPError as fault:
             self.session.passed(facts, 502)
             message = masker.text(
@@ -304,9 +322,9 @@ def _object(raw: bytes) -> dict[str, Any]:
     return body
 
 
-def _lacks_usage(where: Place, request: Request, body: Mapping[str, Any]) -> bool:
+def _lacks_usage(where: Place, body: Mapping[str, Any]) -> bool:
     """Whether a stream would end without usage figures unless we ask for them."""
-    if where.protocol is not CHAT or not request.stream:
+    if where.protocol is not CHAT or not body.get("stream"):
         return False
     options = body.get("stream_options")
     return not (isinstance(options, Mapping) and options.get("include_usage"))
@@ -317,11 +335,11 @@ def _no_model(answer: httpx.Response) -> bool:
     return str(answer.headers.get("content-type", "")).startswith("text/html")
 
 
-def _closing(where: Place, request: Request, body: Mapping[str, Any], words: str, query: str) -> Response:
+def _closing(where: Place, body: Mapping[str, Any], words: str, query: str) -> Response:
     """The answer that ends an agent: words without a call, in its protocol."""
     from starlette.responses import JSONResponse, Response
 
-    reply = Reply(words)
+    request, reply = where.protocol.parse_request(body), Reply(words)
     if not request.stream:
         return JSONResponse(where.protocol.render(request, reply))
     told = where.protocol.render_events(request, reply, body)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -103,32 +103,30 @@ class Session:
             self._fault = {"status": status, "error": error}
             if self._failed_in_row >= FAILURES:
                 self.over.set()
-        self._record(facts, role, status=status, error=error)
+        self._recorder.write(self._entry(facts, role, status=status, error=error))
 
     def answered(
         self,
-        request: Request,
+        model: str,
+        parse: Callable[[], Request],
         reply: Reply,
         role: str,
         facts: Mapping[str, Any],
         *,
         request_bytes: int,
     ) -> None:
-        """A call was answered, wholly or in part."""
+        """A call was answered, wholly or in part. ``parse`` gives its request, later and in another thread."""
         tokens: Tokens = reply.tokens or estimate(request_bytes, reply)
-        model = request.model or reply.model
+        model = model or reply.model
         cost = self._prices.cost(model, tokens)
         if cost is None and reply.model and reply.model != model:
             cost = self._prices.cost(reply.model, tokens)
         self._succeeded += 1
         self._failed_in_row = 0
         self.meter.finish(model, role, reply, tokens, cost)
-        self._record(
+        entry = self._entry(
             facts,
             role,
-            new=self._recorder.new_messages(request),
-            tools=self._recorder.new_tools(request),
-            reply=self._recorder.answered(reply),
             tokens={
                 "input": tokens.input,
                 "output": tokens.output,
@@ -140,15 +138,16 @@ class Session:
             complete=reply.complete,
             reply_model=reply.model,
         )
+        self._recorder.answered(entry, parse, reply)
 
     def passed(self, facts: Mapping[str, Any], status: int) -> None:
         """A request that is no generation went through."""
-        self._record(facts, AGENT, status=status)
+        self._recorder.write(self._entry(facts, AGENT, status=status))
 
-    def _record(self, facts: Mapping[str, Any], role: str, **more: Any) -> None:
+    def _entry(self, facts: Mapping[str, Any], role: str, **more: Any) -> dict[str, Any]:
         self._calls += 1
         kept = {name: value for name, value in more.items() if value is not None}
-        self._recorder.write({"n": self._calls, "ended": now(), "role": role, **facts, **kept})
+        return {"n": self._calls, "ended": now(), "role": role, **facts, **kept}
 
     def state(self) -> dict[str, Any]:
         """Usage and end, as the harness reads them."""
@@ -166,5 +165,6 @@ class Session:
         }
 
     def close(self) -> dict[str, Any]:
+        """Its last state, once everything is written down; not to be called from the event loop's thread."""
         self._recorder.close()
         return self.state()

@@ -76,7 +76,7 @@ class Standalone:
         from starlette.applications import Starlette
         from starlette.routing import Route
 
-        from beyondswe.gateway.server import METHODS, Listener, make_client
+        from beyondswe.gateway.server import METHODS, Listener, client_maker
         from beyondswe.gateway.service import Forwarding, Service, refused_token
 
         for name, token in self.tokens.items():
@@ -89,31 +89,34 @@ class Standalone:
         stop = asyncio.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
-        async with make_client(Patience()) as client:
-            forwarding = Forwarding(self._upstream, client, Patience(), self._rate, self._provider_tools)
-            services: dict[str, Service] = {
-                self.tokens[name]: Service(session, forwarding) for name, session in self._sessions.items()
-            }
+        forwarding = Forwarding(
+            self._upstream, client_maker(Patience()), Patience(), self._rate, self._provider_tools
+        )
+        services: dict[str, Service] = {
+            self.tokens[name]: Service(session, forwarding) for name, session in self._sessions.items()
+        }
 
-            async def handle(request: Request) -> Response:
-                service = services.get(token_of(request.headers, request.url.query))
-                return await service.handle(request) if service else refused_token(request)
+        async def handle(request: Request) -> Response:
+            service = services.get(token_of(request.headers, request.url.query))
+            return await service.handle(request) if service else refused_token(request)
 
-            app = Starlette(routes=[Route("/{path:path}", handle, methods=METHODS)])
-            listener = Listener(app, host=host, port=port)
+        app = Starlette(routes=[Route("/{path:path}", handle, methods=METHODS)])
+        listener = Listener(app, host=host, port=port)
+        try:
+            await listener.open()
+        except SystemExit:
+            raise UsageError(f"--port {port}: cannot listen on {host}:{port}; is it taken?") from None
+        on_ready(f"http://{host}:{listener.port}")
+        while not stop.is_set():
             try:
-                await listener.open()
-            except SystemExit:
-                raise UsageError(f"--port {port}: cannot listen on {host}:{port}; is it taken?") from None
-            on_ready(f"http://{host}:{listener.port}")
-            while not stop.is_set():
-                try:
-                    await asyncio.wait_for(stop.wait(), _WRITE_EVERY)
-                except TimeoutError:
-                    self._write()
-            await listener.close()
+                await asyncio.wait_for(stop.wait(), _WRITE_EVERY)
+            except TimeoutError:
+                self._write()
+        await listener.close()
+        for service in services.values():
+            await service.close()
         for session in self._sessions.values():
-            session.close()
+            await asyncio.to_thread(session.close)
         self._write()
 
     def _write(self) -> None:

@@ -66,7 +66,7 @@ def test_attempts_with_a_model(
     rows = {row["instance_id"]: row for row in cli.outcomes("m")}
 
     fix = rows["fix"]
-    assert fix["status"] == "resolved" and fix["agent_status"] == "finished" and fix["flags"] == []
+    assert fix["status"] == "resolved" and fix["agent_status"] == "finished" and fix["flags"] == ["unverified"]
     usage = fix["usage"]
     assert (usage["input_tokens"], usage["output_tokens"], usage["turns"]) == (3000, 150, 3)
     assert usage["tool_calls"] == {"bash": 2} and usage["cost_usd"] == pytest.approx(3 * 0.0114)

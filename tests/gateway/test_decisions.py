@@ -202,7 +202,8 @@ def test_a_trajectory_is_the_same_whatever_the_protocol(protocol: str, tmp_path:
         ([own, result, own, result], Reply("Done.", "", (), tokens)),
     ):
         session.begin("agent")
-        session.answered(parsed(protocol, more), reply, "agent", facts, request_bytes=100)
+        asked = parsed(protocol, more)
+        session.answered("m", lambda asked=asked: asked, reply, "agent", facts, request_bytes=100)  # type: ignore[misc]
     session.close()
     builder = Builder()
     add_calls(builder, read_calls(tmp_path / "calls.jsonl"))
