@@ -8,6 +8,7 @@ so that tests which must stay as they are can run as well.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -48,6 +49,10 @@ class _State:
     notes: tuple[str, ...] = ()
 
 
+class _Hopeless(BuildStopped):
+    """No Python helps."""
+
+
 class _OtherPython(Exception):
     """The failure says that this Python is not the one."""
 
@@ -81,6 +86,8 @@ def search(options: Options, task: Task, earlier: Recipe | None = None) -> Found
         hint: Remedy | None = None
         try:
             found, hint = _Search(options, task, python).run()
+        except _Hopeless:
+            raise
         except BuildStopped as error:
             stopped = error
         except _OtherPython as error:
@@ -152,6 +159,8 @@ class _Search:
         try:
             plan = first_plan(task.base, task.after, self.python, task.day, upgrade=task.upgrade)
             state, hint = self._improve(shop, plan, task.tests, self.options.tries)
+            if state.report.passed == 0 and (path := self._missed_submodule(state.report.log)):
+                raise _Hopeless("tests", f"they need the submodule {path}, which is a repository of its own")
             if state.report.passed == 0 and hint is not None:
                 raise _OtherPython(hint)
             if state.report.passed == 0:
@@ -165,6 +174,14 @@ class _Search:
             shop.close()
         dropped = tuple(f"{name}: {why}" for name, why in state.plan.dropped.items())
         return Found(recipe, hidden, self.tries, newest, dropped=dropped), None if hidden.clean else hint
+
+    def _missed_submodule(self, log: str) -> str:
+        """The submodule that a failure names; "" where it names none."""
+        modules = self.task.tree / ".gitmodules"
+        if not modules.is_file():
+            return ""
+        paths = re.findall(r"^\s*path\s*=\s*(\S+)", modules.read_text(errors="replace"), re.MULTILINE)
+        return next((path for path in paths if path in log), "")
 
     def with_packages_of(self, earlier: Recipe) -> Found | None:
         """The environment with exactly the packages of an earlier one, where the tests pass with them."""
