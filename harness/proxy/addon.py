@@ -54,8 +54,8 @@ class Egress:
         self.tunnels[flow.client_conn.id] = host, port
 
     def http_connect_upstream(self, flow):
-        if login := flow.metadata.get("login"):
-            flow.request.headers["Proxy-Authorization"] = login
+        if login := self.places.login(flow.server_conn.address):
+            flow.request.headers["Proxy-Authorization"] = lookup.basic(login)
 
     def client_disconnected(self, client):
         self.tunnels.pop(client.id, None)
@@ -133,13 +133,8 @@ class Egress:
             note.error = f"{request.host}: {error}"
             flow.response = http.Response.make(502, note.error.encode(), {"content-type": "text/plain"})
             return
-        if via is not None and flow.server_conn.timestamp_start is None:
-            scheme, address, login = via
-            flow.server_conn.via = scheme, address
-            if login:
-                flow.metadata["login"] = lookup.basic(login)
-                if request.scheme == "http":
-                    headers["Proxy-Authorization"] = lookup.basic(login)
+        if via is not None:
+            self.send_via(flow, *via)
         for name in ("proxy-connection", "keep-alive", "upgrade"):
             headers.pop(name, None)
         if wants_head(facts.url) and "accept-encoding" in headers:
@@ -154,6 +149,18 @@ class Egress:
             flow.request.stream = Counter(attempt.limits.request, handler, note)
             if "content-length" not in headers:
                 headers["transfer-encoding"] = "chunked"
+
+    def send_via(self, flow, scheme, address):
+        """Send a request through the host's own proxy: in a tunnel, or as proxies are asked for plain HTTP."""
+        request = flow.request
+        if request.scheme == "https":
+            if flow.server_conn.timestamp_start is None:
+                flow.server_conn.via = scheme, address
+            return
+        request.authority = request.host if request.port == 80 else f"{request.host}:{request.port}"
+        request.data.host, request.data.port = address
+        if login := self.places.login(address):
+            request.headers["Proxy-Authorization"] = lookup.basic(login)
 
     def refuse(self, flow, note, refused):
         note.refused = refused
@@ -257,7 +264,7 @@ class Egress:
         body = unpacked(response.raw_content or b"", response.headers.get("content-encoding", ""))
         content_type = response.headers.get("content-type", "")
         if asked.kind is index.Kind.SIMPLE:
-            base = flow.request.url
+            base = note.url
             answer = index.simple_answer(
                 body, content_type, base=base, until=until, barred=attempt.barred, as_json=note.as_json
             )

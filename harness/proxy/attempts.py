@@ -35,6 +35,7 @@ class Handler(ProxyConnectionHandler):
         io = self.transports.get(self.client)
         if io and io.handler:
             io.handler.cancel("cut by the rules")
+            io.writer.transport.abort()  # a handler that is cancelled between two events would leave it open
 
 
 class Named:
@@ -123,6 +124,7 @@ class Attempts:
             try:
                 await handler.handle_client()
             finally:
+                writer.close()
                 attempt.tasks.discard(task)
                 del self._of[handler.client.id], attempt.handlers[handler.client.id]
 

@@ -100,13 +100,13 @@ class Lookup:
             "User-Agent": "beyondswe",
         }
         where = parts._replace(scheme="", netloc="").geturl() or "/"
+        name = self._places.login(via[1]) if via else ""
+        login = {"Proxy-Authorization": basic(name)} if name else {}
         if via and secure:
-            login = {"Proxy-Authorization": basic(via[2])} if via[2] else {}
             connection.set_tunnel(parts.hostname, port, headers=login)
         elif via:
             where = parts.geturl()
-            if via[2]:
-                headers["Proxy-Authorization"] = basic(via[2])
+            headers |= login
         try:
             connection.connect()
             if secure:

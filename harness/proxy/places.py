@@ -26,20 +26,26 @@ class Places:
         self._hosts = {name: split(address) for name, address in hosts.items()}
         self._proxies = proxies
         self._known = {}
-        self._proxy_places = {
-            split(urlsplit(url).netloc.rpartition("@")[2]) for url in proxies.values() if "://" in url
-        }
+        self._logins = {}
+        for url in proxies.values():
+            if "://" in url:
+                parts = urlsplit(url)
+                login = f"{unquote(parts.username)}:{unquote(parts.password or '')}" if parts.username else ""
+                self._logins[parts.hostname, parts.port or 80] = login
 
     def via(self, scheme, host, port):
-        """The host's proxy for a request, as (scheme, (host, port)), and its login; None where there is none."""
+        """The host's proxy for a request, as (scheme, (host, port)); None where there is none."""
         url = self._proxies.get(scheme)
         if not url or f"{host}:{port}" in self._hosts:
             return None
         if urllib.request.proxy_bypass_environment(f"{host}:{port}", self._proxies):
             return None
         parts = urlsplit(url)
-        login = f"{unquote(parts.username)}:{unquote(parts.password or '')}" if parts.username else ""
-        return parts.scheme, (parts.hostname, parts.port or 80), login
+        return parts.scheme, (parts.hostname, parts.port or 80)
+
+    def login(self, address):
+        """The user and password for one of the host's proxies, or ''."""
+        return self._logins.get(address, "")
 
     async def vet(self, host, port, *, proxied):
         """Raise `Refused` where a name leads into the host's networks; OSError where it leads nowhere."""
@@ -55,7 +61,7 @@ class Places:
         mapped = self._hosts.get(f"{host}:{port}")
         if mapped:
             return [mapped]
-        if (host, port) in self._proxy_places:
+        if (host, port) in self._logins:
             return await self._resolve(host, port)
         found = await self._resolve(host.strip("[]"), port)
         if not allowed.get()(host, port):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -26,6 +27,7 @@ from beyondswe.gateway.proxy_build import environment_folder
 from beyondswe.gateway.proxy_env import proxy_variables
 from tests.gateway import web as standin
 from tests.gateway.web import (
+    BEHIND,
     FILES,
     FORGE,
     INDEX,
@@ -36,6 +38,7 @@ from tests.gateway.web import (
     TARGET,
     WEB,
     Web,
+    company_proxy,
     forwarder,
 )
 
@@ -493,6 +496,27 @@ def test_heads_of_discussions_are_kept_for_the_audit(way: Callable[..., Way]) ->
     first, second = out.records()
     assert standin.ANSWER in first["head"]
     assert "head" not in second
+
+
+def test_behind_the_proxy_of_a_company(web: Web, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The host's own proxy is used, with its login, by requests and by what the proxy asks for itself."""
+    config = EgressConfig(certificates=web.authority, index=f"https://{BEHIND}/simple/")
+    with company_proxy(web, "me:secret") as (port, asked):
+        for name in ("http_proxy", "https_proxy"):
+            monkeypatch.setenv(name, f"http://me:secret@127.0.0.1:{port}")
+        with EgressProxy(config) as proxy, contextlib.ExitStack() as stack:
+            attempt = proxy.open(POLICY)
+            number = stack.enter_context(forwarder(attempt.socket.path))
+            bundle = tmp_path / "ca.pem"
+            bundle.write_text(attempt.authority)
+            env = {**os.environ, **proxy_variables(number, bundle=str(bundle))}
+            out = Way(number, env, tmp_path, web.asked, list)
+            assert out.curl(f"https://{BEHIND}/a")[0] == 200
+            assert out.curl(f"http://{BEHIND}/b")[0] == 200
+            assert out.curl(f"https://{BEHIND}/helper-2.0-py3-none-any.whl")[0] == 403
+            assert out.curl(f"https://{FORGE}/{TARGET}")[0] == 403
+            assert asked == [f"CONNECT {BEHIND}:443", f"GET http://{BEHIND}/b", f"CONNECT {BEHIND}:443"]
+            assert b"secret" not in attempt.records()
 
 
 def test_the_authority_is_new_and_its_key_goes(web: Web, proxy: EgressProxy) -> None:

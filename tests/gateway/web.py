@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import http.client
 import io
 import json
 import os
@@ -17,7 +18,7 @@ import tarfile
 import threading
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -32,6 +33,7 @@ FILES = "files.web-standin.org"
 OLD_INDEX = "old.web-standin.org"  # HTML only
 NPM = "registry.web-standin.org"
 READER = "r.jina.ai"
+BEHIND = "behind.web-standin.org"  # reached only through the company's proxy
 NAMES = (FORGE, WEB, INDEX, FILES, OLD_INDEX, NPM, READER)
 INDEX_DATE = "2024-03-01"
 
@@ -136,7 +138,7 @@ class Web:
             return self._git(request) if ".git" in path else _html(f"{path}: {ANSWER}")
         if host == READER:
             return _html(f"read for you: {ANSWER}")
-        if host == INDEX:
+        if host == INDEX or (host == BEHIND and path.startswith("/simple/")):
             return self._index(path, accept)
         if host == OLD_INDEX:
             links = "".join(f'<a href="https://{FILES}/{name}">{name}</a>' for name in self.files)
@@ -307,7 +309,7 @@ def _repository(bare: Path, work: Path) -> None:
 
 def _certificates(folder: Path) -> None:
     """An authority, and a certificate of it for every name."""
-    names = ",".join(f"DNS:{name}" for name in NAMES)
+    names = ",".join(f"DNS:{name}" for name in (*NAMES, BEHIND))
     (folder / "leaf.cnf").write_text(f"subjectAltName={names}\nbasicConstraints=CA:FALSE\n")
 
     def openssl(*arguments: str) -> None:
@@ -335,17 +337,72 @@ def _certificates(folder: Path) -> None:
 
 
 @contextmanager
+def company_proxy(web: Web, login: str) -> Iterator[tuple[int, list[str]]]:
+    """A forward proxy that wants a login and leads every name to the stand-ins; its port, and what it was asked."""
+    asked: list[str] = []
+    expected = "Basic " + base64.b64encode(login.encode()).decode()
+
+    class Handler(BaseHTTPRequestHandler):
+        def log_message(self, *_: object) -> None: ...
+
+        def _checked(self) -> bool:
+            asked.append(f"{self.command} {self.path}")
+            good = self.headers.get("Proxy-Authorization") == expected
+            if not good:
+                self.send_error(407)
+            return good
+
+        def do_CONNECT(self) -> None:
+            if not self._checked():
+                return
+            self.send_response(200)
+            self.end_headers()
+            with socket.create_connection(("127.0.0.1", web.ports["https"])) as inner:
+                thread = threading.Thread(target=pump, args=(inner, self.connection), daemon=True)
+                thread.start()
+                pump(self.connection, inner)
+                thread.join(10)
+            self.close_connection = True
+
+        def do_GET(self) -> None:
+            if not self._checked():
+                return
+            parts = urlsplit(self.path)
+            connection = http.client.HTTPConnection("127.0.0.1", web.ports["http"])
+            connection.request("GET", parts.path, headers={"Host": parts.netloc})
+            answer = connection.getresponse()
+            body = answer.read()
+            self.send_response(answer.status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield server.server_address[1], asked
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def pump(source: socket.socket, sink: socket.socket) -> None:
+    """Carry bytes from one socket to the other until the first ends; one that breaks ends both."""
+    try:
+        while data := source.recv(65536):
+            sink.sendall(data)
+        sink.shutdown(socket.SHUT_WR)
+    except OSError:
+        for end in (source, sink):
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+
+@contextmanager
 def forwarder(path: Path) -> Iterator[int]:
     """A port of the loopback that leads to a Unix socket, as a sandbox has it; gives the port."""
     listener = socket.create_server(("127.0.0.1", 0))
-
-    def pump(source: socket.socket, sink: socket.socket) -> None:
-        try:
-            while data := source.recv(65536):
-                sink.sendall(data)
-            sink.shutdown(socket.SHUT_WR)
-        except OSError:
-            pass
 
     def serve() -> None:
         while True:
