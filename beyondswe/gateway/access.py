@@ -130,6 +130,8 @@ class AttemptAccess:
 
     def make_ready(self, sandbox: Sandbox) -> None:
         """What the sandbox needs before the agent starts."""
+        if self.link:
+            self.link.wait()
         if self.egress:
             let_trust(sandbox, self.egress[1].authority)
 

@@ -63,19 +63,25 @@ class Link:
         network: str = "none",
         run_labels: Mapping[str, str] | None = None,
     ) -> Link:
-        """Forward these ports of its loopback; comes back when all of them answer. `EngineError` else, and
-        nothing is left then. ``network`` is the engine's word for what else there is in it.
+        """Forward these ports of its loopback, which answer once `wait` has come back. `EngineError` if it
+        cannot be had, and nothing is left then. ``network`` is the engine's word for what else there is in it.
         """
         name = job.container_name("link")
         config = _config(engine, forwards, network, run_labels or {})
         try:
             container = job.create(engine, name, config)
             job.start(engine, container)
-            _wait_until_ready(engine, container)
         except BaseException:
             remove(engine, name)
             raise
         return cls(engine, container)
+
+    def wait(self) -> None:
+        """Come back when every port answers; `EngineError` if the host's sockets are out of its reach.
+
+        The sandbox can be started before: that takes longer than the forwarder does.
+        """
+        _wait_until_ready(self._engine, self.container)
 
     @property
     def network(self) -> str:

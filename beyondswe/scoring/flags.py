@@ -31,6 +31,11 @@ INFORMATIVE = {
     "secret_in_patch": "the patch holds a secret of this host word for word: see where it comes from, and change it",
     "unverified": "the instance has no record of our verification",
     "no_prediction": "nothing was submitted for the instance",
+    # how the agent came by it
+    "provider_tools_refused": "the agent asked its model's provider to search, fetch or run something, and was refused",
+    "no_model_call": "the agent was given a model, and no call of it was answered",
+    "price_unknown": "nobody knows the price of a model that was called, so the cost is null",
+    "tokens_estimated": "the upstream did not say the tokens of a call: they are estimated by length",
     # why tests failed: an attempt that has one of these and resolves all the same has passed its tests
     "control_contradiction": "tests that passed did not when they were asked again; it has cost what it shows",
     "collection_errors": "files could not be collected",
