@@ -581,10 +581,17 @@ def user_of(spec, environment):
 def sealed_user(workdir, environment):
     """Somebody who cannot write to the tree, with a home of their own."""
     tree.seal(workdir, NOBODY)
-    home = b"/tmp/beyondswe-" + binascii.hexlify(os.urandom(6))
-    os.mkdir(home, 0o700)
-    os.chown(home, NOBODY, NOBODY)
-    environment.update(HOME=os.fsdecode(home), USER="nobody", LOGNAME="nobody")
+    environment.update(HOME="/nonexistent", USER="nobody", LOGNAME="nobody")
+    name = b"beyondswe-" + binascii.hexlify(os.urandom(6))
+    for folder in (b"/tmp", b"/var/tmp", b"/dev/shm"):
+        home = os.path.join(folder, name)
+        try:
+            os.mkdir(home, 0o700)
+        except OSError:
+            continue  # an image without that folder
+        os.chown(home, NOBODY, NOBODY)
+        environment["HOME"] = os.fsdecode(home)
+        break
     return NOBODY, NOBODY, [NOBODY]
 
 
