@@ -26,13 +26,13 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "compare": ("beyondswe.cli.compare", "Compare two runs instance by instance."),
     "gate": ("beyondswe.cli.gate", "Hold a candidate run against a baseline; for CI."),
     "audit": ("beyondswe.cli.audit", "Find who looked at the answer."),
-    "runs": ("beyondswe.cli.runs", "List and remove runs."),
+    "runs": ("beyondswe.cli.runs", "List, merge and remove runs."),
     "blocklist": (
         "beyondswe.cli.blocklist",
         "Decide whether addresses and commands are of a target repository.",
     ),
     "gateway": ("beyondswe.cli.gateway", "Run the model gateway alone: metered, recorded endpoints."),
-    "agents": ("beyondswe.cli.agents", "List the agents."),
+    "agents": ("beyondswe.cli.agents", "List the agents, build their layers, check that they run."),
     "engine": ("beyondswe.cli.engine", "Look at, set up and clean the container engine."),
 }
 
