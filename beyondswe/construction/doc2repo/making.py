@@ -28,6 +28,7 @@ class Made:
     requirements: tuple[Requirement, ...]
     leaks: tuple[str, ...]
     notes: tuple[str, ...]
+    left_out: tuple[str, ...] = ()  # tests that cannot pass on the reference
 
     @property
     def suite(self) -> Files:
@@ -65,9 +66,11 @@ def with_files(instance: Instance, made: Made, folder: Path, day: date) -> Insta
     reasons = [*review.get("reasons", ())]
     reasons += [f"only tests know ({each.kind}): {each.what} ({each.where})" for each in made.requirements]
     reasons += [f"the specification repeats code: {line}" for line in made.leaks]
+    reasons += [f"left out, fails on the reference: {test}" for test in made.left_out]
     reasons += list(made.notes)
     extra = {
         **instance.extra,
+        "left_out_tests": list(made.left_out),
         "hidden_requirements": [each.to_row() for each in made.requirements],
         # Whoever accepted the candidate has not read this text.
         "review": {"votes": [], **review, "status": "needs_review", "reasons": list(dict.fromkeys(reasons))},

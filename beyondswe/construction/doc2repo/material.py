@@ -74,6 +74,7 @@ def masked_material(files: Files, names: Names, *, version: str = "1.0.0", targe
     reference["pyproject.toml"] = File(pyproject(target, version, points).encode())
     config = {path: file for path, file in files.items() if path in CONFIG_FILES}
     hidden_suite, also_left = hidden_files({**suite, **config, **_settings(files)}, names, target)
+    hidden_suite = _found_by_pytest(hidden_suite)
     return Masked(
         reference=dict(sorted(reference.items())),
         suite=hidden_suite,
@@ -139,6 +140,21 @@ def _settings(files: Files) -> dict[str, File]:
         if parser.has_section(section):
             return {"pytest.ini": _ini(dict(parser[section]))}
     return {}
+
+
+def _found_by_pytest(suite: Files) -> dict[str, File]:
+    """The suite with its modules named to pytest, where they are called otherwise than it expects by itself."""
+    names = {path.rpartition("/")[2] for path in suite if path.endswith(".py")}
+    odd = [name for name in names if re.fullmatch(r"tests?\.py|.*_tests\.py|tests_.*\.py", name)]
+    settings = suite.get("pytest.ini", File(b"[pytest]\n")).data.decode()
+    if (
+        not odd
+        or "python_files" in settings
+        or any(path in suite for path in CONFIG_FILES if path != "pytest.ini")
+    ):
+        return dict(suite)
+    line = f"python_files = test_*.py *_test.py {' '.join(sorted(odd))}\n"
+    return {**suite, "pytest.ini": File(f"{settings.rstrip()}\n{line}".encode())}
 
 
 def _ini(values: Mapping[str, str]) -> File:

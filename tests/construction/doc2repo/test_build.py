@@ -33,7 +33,8 @@ TREE = {
         "def test_sun():\n    assert tidal.period(moon=False) == 12.0\n\n\n"
         "def test_days():\n    assert _days(48) == 2\n\n\n"
         "def test_command():\n"
-        "    assert subprocess.check_output(['tidal'], text=True).strip() == 'tidal 1.0'\n"
+        "    assert subprocess.check_output(['tidal'], text=True).strip() == 'tidal 1.0'\n\n\n"
+        "def test_readme():\n    assert open('README.md').read()\n"
     ),
 }
 
@@ -61,6 +62,7 @@ def test_a_repository_becomes_an_instance_that_holds_nothing_of_it(tmp_path: Pat
     assert done.code == 0, f"{done.err}\n{log}"
     (row,) = rows(tmp_path / "b.jsonl")
     assert row["test_suite_num"] == 4
+    assert row["left_out_tests"] == ["tests/test_period.py::test_readme"]
     assert (
         "12.42" not in row["REPO_DOCUMENT_CONTENT"]
         and "period(moon: bool = True) -> float" in row["REPO_DOCUMENT_CONTENT"]

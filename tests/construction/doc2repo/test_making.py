@@ -11,6 +11,7 @@ import pytest
 
 from beyondswe.construction.doc2repo.hiding import Names, hidden_files, hidden_text
 from beyondswe.construction.doc2repo.making import Made, make, repeated_code, with_files
+from beyondswe.construction.doc2repo.trimming import without_tests
 from beyondswe.construction.masking import mentions
 from beyondswe.construction.recipes import File, Files
 from beyondswe.errors import DataError
@@ -305,3 +306,57 @@ def test_a_tree_whose_paths_would_meet_is_refused() -> None:
     with pytest.raises(DataError, match="name of another file"):
         hidden_files({"tidal.txt": File(b""), "Tidal.txt": File(b"")}, NAMES)
     assert re.fullmatch("target_repo.txt", next(iter(hidden_files({"tidal.txt": File(b"")}, NAMES)[0])))
+
+
+SUITE = """\
+import pytest
+
+
+def helper():
+    return 1
+
+
+class TestA:
+    @pytest.mark.parametrize("x", [1, 2])
+    def test_one(self, x):
+        assert x
+
+    def test_two(self):
+        assert helper()
+
+
+class TestB:
+    def test_one(self):
+        pass
+
+
+def test_one():
+    # stays or goes
+    pass
+"""
+
+
+def test_tests_that_cannot_pass_are_taken_out() -> None:
+    suite = {
+        "tests/test_a.py": File(SUITE.encode()),
+        "tests/test_b.py": File(b""),
+        "tests/test_c.py": File(b"x = ("),
+    }
+    ids = [
+        "tests/test_a.py::TestA::test_one[1]",
+        "tests/test_a.py::TestB::test_one",
+        "tests/test_b.py",
+        "none.py::x",
+    ]
+    left = without_tests(suite, ids)
+    assert set(left) == {"tests/test_a.py", "tests/test_c.py"}
+    text = left["tests/test_a.py"].data.decode()
+    assert text.count("def test_one") == 1 and "# stays or goes" in text and "def test_two" in text
+    assert "class TestB:\n    pass\n" in text
+    compile(text, "suite", "exec")
+    assert "tests/test_c.py" not in without_tests(suite, ["tests/test_c.py::test_x"])
+
+
+def test_modules_with_names_of_their_own_are_named_to_pytest() -> None:
+    made = make(tree(**{"tests/tests.py": "import tidal\n"}), NAMES)
+    assert "python_files = test_*.py *_test.py tests.py" in made.suite["pytest.ini"].data.decode()
