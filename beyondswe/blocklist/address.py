@@ -14,8 +14,6 @@ _SCP = re.compile(r"^(?:[\w.+-]+@)?([\w-]+(?:\.[\w-]+)+):(?!//|\d+(?:[/?#]|$))([
 _AUTHORITY = re.compile(r"^(\[[0-9a-fA-F:.]+\]|[\w-]+(?:\.[\w-]+)*\.?)(:\d+)?(?=[/?#\\]|$)")
 _IGNORED = dict.fromkeys(map(ord, "\u00ad\u034f\u200b\u200c\u200d\u200e\u200f\u2060\u2061\ufeff"))
 _SLASHES = dict.fromkeys(map(ord, "\u2044\u2215\u29f8\uff0f\u2571\u29f5\uff3c\u2216"), "/")
-_SAME = re.compile(r"/(?:\.?/)+")
-_PARENT = re.compile(r"/(?!\.\./)[^/]+/\.\.(?=/|$)")
 MAX_LENGTH = 65536
 _DEPTH = 8
 """How often an address may be encoded before nobody can say what it means."""
@@ -45,12 +43,14 @@ def parse(url: str) -> Address:
     """Parse an address; forms without a scheme and of scp are read as browsers and git read them."""
     if len(url) > MAX_LENGTH:
         raise NotAnAddress(f"longer than {MAX_LENGTH} characters")
-    parsed: ada_url.URL | None
+    parsed: ada_url.URL | None = None
     try:
-        parsed = ada_url.URL(url)
-        web = _WEB.match(parsed.href)
+        href = ada_url.normalize_url(url)
+        web = _WEB.match(href)
+        if web is None:
+            parsed = ada_url.URL(href)
     except (ValueError, UnicodeError):
-        parsed = web = None
+        web = None
     if web is not None:
         scheme, host, port, raw, path = web.groups("")
         return Address(scheme, host.rstrip("."), port, *fold(path, raw), raw)
@@ -141,9 +141,12 @@ def flatten_nested(text: str) -> str:
 
 
 def _collapse(text: str) -> str:
-    text = _SAME.sub("/", text)
-    while "/../" in text or text.endswith("/.."):
-        before, text = text, _PARENT.sub("", text, count=1)
-        if text == before:
-            text = text.replace("/..", "", 1)
-    return text
+    """A text without doubled slashes and dot segments."""
+    kept: list[str] = []
+    for at, part in enumerate(text.split("/")):
+        if part == "..":
+            if len(kept) > 1:
+                kept.pop()
+        elif at == 0 or (part and part != "."):
+            kept.append(part)
+    return "/".join(kept) + ("/" if text.endswith("/") else "")

@@ -35,8 +35,8 @@ _SHIFTED = {
 }
 """Hosts with one part before owner and name."""
 _FORGE_LABEL = re.compile(
-    r"(?:^|\.)(?:git|gitlab|gitea|forgejo|gogs|cgit|gitweb|scm|code|svn|hg|salsa|invent|framagit|0xacab|pagure|opendev|"
-    r"launchpad|sourcehut|phabricator|repo\.or|source|sources|vcs|repos?)[\w-]*\."
+    r"(?:^|\.)(?:git|gitlab|gitea|forgejo|gogs|cgit|gitweb|scm|svn|hg|salsa|invent|framagit|0xacab|pagure|opendev|"
+    r"launchpad|sourcehut|phabricator|repo\.or|vcs)[\w-]*\."
 )
 _LOOKALIKE = re.compile(
     r"github|gitlab|fastgit|gitclone|ghproxy|ghfast|githack|gitcode|bitbucket|gitee|codeberg"
@@ -163,46 +163,37 @@ def _slug(slug: tuple[str, str], names: Names, policy: Policy) -> Decision | Non
 
 def _inexact(host: str, parts: list[str], names: Names, policy: Policy) -> Decision | None:
     """Mirrors and self-hosted forges: the target or a fork at the places where those put owner and name."""
-    cleaned = [_clean(part) for part in parts]
+    held = [at for at, part in enumerate(parts) if names.named(part)]
+    if not held:
+        return None
+    first = _clean(parts[0])
     label, dot, _ = host.partition(".")
-    if cleaned and dot and label in names.owners and cleaned[0] in names.repositories:
-        return Decision(True, "target-pages", f"{host}/{cleaned[0]}")
-    for at, part in enumerate(parts):
-        whole = part.partition("@")[0].partition(":")[0]
-        if part.endswith(".git") and names.fork.match(_clean(part)):
-            return Decision(True, "target-fork", part) if policy.forks else None
-        serving = parts[at + 1 : at + 2]
-        if (
-            serving
-            and (
-                serving[0] in ("git-upload-pack", "git-receive-pack")
-                or parts[at + 1 : at + 3] == ["info", "refs"]
-            )
-            and policy.forks
-            and names.fork.match(_clean(part))
-        ):
-            return Decision(True, "target-fork", part)
-        if whole in _MARKERS and at + 2 < len(parts) and parts[at + 1] not in RESERVED_OWNERS:
-            decision = _slug((cleaned[at + 1], cleaned[at + 2]), names, policy)
+    if dot and label in names.owners and first in names.repositories:
+        return Decision(True, "target-pages", f"{host}/{first}")
+    for at in held:
+        name = _clean(parts[at])
+        fork = policy.forks and names.fork.match(name) is not None
+        served = parts[at + 1 : at + 2] in (["git-upload-pack"], ["git-receive-pack"])
+        if fork and (parts[at].endswith(".git") or served or parts[at + 1 : at + 3] == ["info", "refs"]):
+            return Decision(True, "target-fork", parts[at])
+        marker = parts[at - 2].partition("@")[0].partition(":")[0] if at > 1 else ""
+        if marker in _MARKERS and parts[at - 1] not in RESERVED_OWNERS:
+            decision = _slug((_clean(parts[at - 1]), name), names, policy)
             if decision is not None:
                 return decision
-    if host.endswith(PAGES_PLATFORMS) and cleaned and policy.forks and names.fork.match(cleaned[0]):
-        return Decision(True, "target-fork", f"{host}/{cleaned[0]}")
+    if host.endswith(PAGES_PLATFORMS) and policy.forks and names.fork.match(first):
+        return Decision(True, "target-fork", f"{host}/{first}")
     if not (_LOOKALIKE.search(host) or _FORGE_LABEL.search(host)):
         return None
-    if len(parts) > 1 and parts[0] not in RESERVED_OWNERS:
-        for at in range(1, len(cleaned)):
-            if parts[at] in _TABS:
-                break
-            decision = _slug((cleaned[at - 1], cleaned[at]), names, policy)
-            if decision is not None:
-                return decision
-            if at > 3:
-                break
-    if (
-        len(parts) > 2
-        and parts[0] in ("orgs", "users")
-        and any(canonical(part) in names.sites for part in cleaned[2:])
+    if parts[0] not in RESERVED_OWNERS:
+        tab = next((at for at, part in enumerate(parts[:6]) if at and part in _TABS), len(parts))
+        for at in held:
+            if 0 < at < min(tab, 5):
+                decision = _slug((_clean(parts[at - 1]), _clean(parts[at])), names, policy)
+                if decision is not None:
+                    return decision
+    if parts[0] in ("orgs", "users") and any(
+        canonical(_clean(parts[at])) in names.sites for at in held if at > 1
     ):
         return Decision(True, "target-repository", "/".join(parts))
     return None

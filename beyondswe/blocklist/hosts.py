@@ -174,7 +174,7 @@ DISTRIBUTION_SITES = words(
 
 READERS = words(
     """
-    cdn.ampproject.org
+    ampproject.org
     r.jina.ai web.archive.org archive.org archive.ph archive.today archive.is archive.li archive.vn archive.fo
     archive.md perma.cc webcache.googleusercontent.com cc.bingj.com translate.google.com translate.yandex.com
     translate.yandex.ru translated.turbopages.org api.allorigins.win corsproxy.io cors.sh proxy.cors.sh

@@ -50,6 +50,8 @@ class Names:
     """Whether documentation hosts are guessed by name, because the instance names none."""
     hint: re.Pattern[str]
     """Matches every text in which any of the names could stand: the quick way out."""
+    needles: tuple[str, ...]
+    """Plain pieces, one of which stands in every text that `hint` matches."""
     slug: re.Pattern[str]
     """owner/name in a text, bounded on both sides."""
     fork: re.Pattern[str]
@@ -62,6 +64,10 @@ class Names:
     """The name of the target as a word of a search."""
     scoped: re.Pattern[str]
     """A search limited to the owner of the target."""
+
+    def named(self, text: str) -> bool:
+        """Whether any of the names could stand in a text: quick, and never wrongly no."""
+        return any(needle in text for needle in self.needles)
 
 
 def _loose(name: str) -> str:
@@ -116,6 +122,7 @@ def names_of(target: Target) -> Names:
         docs=docs,
         docs_by_name=not docs,
         hint=re.compile("|".join(filter(None, [any_name, extra])) or never, re.ASCII),
+        needles=_needles([*sites, *repositories, *(host for host, _ in docs)]),
         slug=re.compile(
             rf"(?<![\w.-])(?:{pairs}){edge}|github\.com[-_:.](?:{joined})(?![a-z])" if slugs else never,
             re.ASCII,
@@ -145,6 +152,12 @@ def names_of(target: Target) -> Names:
             re.ASCII,
         ),
     )
+
+
+def _needles(called: list[str]) -> tuple[str, ...]:
+    """The longest piece of each name, where separators may be written in several ways."""
+    pieces = {max(re.split(r"[-_.]+", one), key=len) for one in called if one}
+    return tuple(sorted(one for one in pieces if one))
 
 
 def _docs_host(text: str) -> tuple[str, str]:

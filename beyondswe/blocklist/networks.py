@@ -10,6 +10,9 @@ from beyondswe.blocklist.hosts import INTERNAL_SUFFIXES, WILDCARD_DNS
 INSIDE = INTERNAL_SUFFIXES + WILDCARD_DNS
 """Ends of names that lead inside."""
 
+ROOTS = frozenset(suffix[1:] for suffix in INSIDE)
+"""The same names by themselves."""
+
 _METADATA = frozenset(("metadata", "instance-data", "100.100.100.200", "168.63.129.16", "fd00:ec2::254"))
 
 
@@ -37,7 +40,7 @@ def kind(host: str) -> str:
         return "raw"
     if "." not in host or host.endswith(INSIDE):
         return "internal"
-    if f".{host}" in INSIDE:
+    if host in ROOTS:
         return "internal"
     return ""
 

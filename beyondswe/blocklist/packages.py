@@ -97,6 +97,8 @@ def page(host: str, path: str, query: str, names: Names) -> str:
         before = parts[at - 1] if at else ""
         if before in _OTHER_LANGUAGES:
             return ""
+        if not names.named(part):
+            continue
         name = canonical(
             re.sub(r"\.(?:json|html?|xml|rss|svg|atom|git)$", "", part.partition("@")[0].partition(";")[0])
         )

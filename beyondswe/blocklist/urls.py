@@ -28,7 +28,7 @@ BENCHMARK = re.compile(r"beyond[-_. ]?swe(?![a-z])|awe-?ai-?team|awe-?agent", re
 _NESTED = re.compile(
     r"(?:https?|git|ssh|ftp)(?:\+\w+)?:/+([^\s\"'<>|]+)|(?:git@)([\w.-]+:[\w.-]+/[^\s\"'<>|]+)"
 )
-_BARE = re.compile(r"(?<![\w.@%-])((?:[a-z0-9-]+\.)+[a-z]{2,18}(?::\d+)?/[^\s\"'<>|]+)")
+_BARE = re.compile(r"(?<![\w.@%-])((?:[a-z0-9-]+\.)+[a-z]{2,18}(?::\d+)?(?![\w.-])(?:/[^\s\"'<>|]*)?)")
 _ENCODED = re.compile(r"(?:aHR0c|Z2l0aHVi|d3d3Lm|Ly9naX)[A-Za-z0-9+/_-]{6,}={0,2}")
 _HEX = re.compile(r"(?:68747470|6769746875622e)[0-9a-f]{8,}", re.IGNORECASE)
 _GOOGLE = re.compile(r"^(?:www\.|ipv4\.|ipv6\.|m\.)?google\.(?:com?\.)?[a-z]{2,3}$")
@@ -66,8 +66,7 @@ def decide_address(address: Address, names: Names, policy: Policy, depth: int = 
         return ALLOWED
     reached = bool(policy.allow_hosts) and _allowed_host(address, policy)
     whole = host + text
-    found = BENCHMARK.search(whole)
-    if found:
+    if ("beyond" in whole or "awe" in whole) and (found := BENCHMARK.search(whole)):
         return Decision(True, "benchmark", found[0])
     if not reached:
         decision = _own(host, text, policy)
@@ -83,7 +82,11 @@ def decide_address(address: Address, names: Names, policy: Policy, depth: int = 
         opaque = forges.opaque(host, text)
         if opaque:
             return Decision(True, "opaque-id", opaque)
-    hinted = names.hint.search(whole)
+    hinted = None
+    for needle in names.needles:
+        if needle in whole:
+            hinted = names.hint.search(whole)
+            break
     if hinted or (policy.owner_repositories and any(owner in text for owner in names.owners)):
         decision = _target(address, host, names, policy)
         if decision is not None:
@@ -103,7 +106,7 @@ def _own(host: str, text: str, policy: Policy) -> Decision | None:
         or last.isdigit()
         or "." not in host
         or host.endswith(networks.INSIDE)
-        or f".{host}" in networks.INSIDE
+        or host in networks.ROOTS
     ):
         kind = networks.kind(host)
         if kind == "internal":
@@ -131,10 +134,8 @@ def is_search_page(host: str, text: str) -> bool:
             paths = _GOOGLE_RESULTS
         elif host.startswith(("yandex.", "ya.")) and _YANDEX.match(host):
             paths = ("/search", "/yandsearch", "/images/search")
-        elif _SEARX.search(host):
-            return len(text) > 1
         else:
-            return False
+            return len(text) > 1 and _SEARX.search(host) is not None
     path = re.split(r"[?#;]", text, maxsplit=1)[0].rstrip("/") or "/"
     asks = len(text) > len(path) + (0 if path == "/" else 1)
     for start in paths:
@@ -222,12 +223,12 @@ def _wrapped(address: Address, text: str, names: Names, policy: Policy, depth: i
     """What other addresses stand inside this one: readers, archives, redirects, encoded parameters."""
     if depth >= _DEEPEST:
         return Decision(True, "nested-too-deep", "addresses inside addresses")
-    for found in _NESTED.finditer(text):
+    for found in _NESTED.finditer(text) if ":/" in text or "git@" in text else ():
         inner = f"https://{found[1]}" if found[1] else (found[2] or "").replace(":", "/", 1)
         decision = _again(inner, names, policy, depth)
         if decision.blocked:
             return decision
-    if hinted or "api.github.com" in text or under(address.host, READERS):
+    if hinted or "api.github.com" in text or _is_reader(address.host):
         for found in _BARE.finditer(text):
             decision = _again(f"https://{found[1]}", names, policy, depth)
             if decision.blocked and decision.rule != "not-an-address":
@@ -245,6 +246,11 @@ def _wrapped(address: Address, text: str, names: Names, policy: Policy, depth: i
             if decision.blocked and decision.rule != "not-an-address":
                 return decision
     return ALLOWED
+
+
+def _is_reader(host: str) -> bool:
+    """Whether a host shows other addresses (the last two labels, or the whole of it, are in the table)."""
+    return host in READERS or host[host.rfind(".", 0, host.rfind(".")) + 1 :] in READERS
 
 
 def _again(url: str, names: Names, policy: Policy, depth: int) -> Decision:
