@@ -29,11 +29,11 @@ class WebLog:
     ) -> None:
         """A request that was made, or with ``rule`` one that was refused."""
         row = {
-            "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "time": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             "method": method,
             "url": url,
-            "decision": "block" if rule else "allow",
-            "rule": rule,
+            "decision": "blocked" if rule else "allowed",
+            "rule": rule or "",
             "status": status,
             "size": size,
             "tool": tool,

@@ -185,7 +185,7 @@ def test_a_demo_instance_is_solved_by_reading_a_page(cli: Cli, loopback: Callabl
     assert summary["model"] == "reader" and "temperature" not in summary
 
     log = [json.loads(line) for line in (folder / "egress.jsonl").read_text().splitlines()]
-    blocked = [entry for entry in log if entry["decision"] == "block"]
+    blocked = [entry for entry in log if entry["decision"] == "blocked"]
     assert [(entry["url"], entry["tool"]) for entry in blocked] == [(PULL, "link_summary")] and blocked[0][
         "rule"
     ]

@@ -87,7 +87,7 @@ def test_results_are_numbered_and_the_targets_are_counted_not_shown(tmp_path: Pa
         "    https://docs.example/ticks"
     )
     row = log.rows()[0]
-    assert row["query"] == "frames" and row["decision"] == "allow" and row["status"] == 200
+    assert row["query"] == "frames" and row["decision"] == "allowed" and row["status"] == 200
     assert [gone["url"] for gone in row["removed"]] == [RESULTS[1].url, RESULTS[2].url]
 
 
@@ -150,7 +150,7 @@ def test_a_blocked_page_is_neither_read_nor_summed_up(tmp_path: Path) -> None:
     shown = tools.link_summary("https://github.com/o/target/pull/12", "the fix")
     assert shown.startswith("Error:") and "target-repository" in shown
     assert reader.asked == []
-    assert [(row["decision"], row["rule"]) for row in log.rows()] == [("block", "target-repository")]
+    assert [(row["decision"], row["rule"]) for row in log.rows()] == [("blocked", "target-repository")]
 
 
 def test_a_cached_redirect_is_checked_for_each_target(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_a_cached_redirect_is_checked_for_each_target(tmp_path: Path) -> None:
     tools.link_summary("https://docs.example/ticks", "g")
     other, _, log = _tools(tmp_path, check=lambda url: "target" if url.endswith("/final") else None)
     assert other.link_summary("https://docs.example/ticks", "g").startswith("Error:")
-    assert log.rows()[-1]["decision"] == "block"
+    assert log.rows()[-1]["decision"] == "blocked"
 
 
 def test_without_a_summary_the_page_itself_is_given(tmp_path: Path) -> None:
