@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import shlex
+import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +17,7 @@ import pytest
 from beyondswe.gateway.atif import Trajectory
 from beyondswe.gateway.scripted import ScriptedModel
 from beyondswe.sandbox.engine import Engine, namespace
-from tests.cli.conftest import GOOD, Cli
+from tests.cli.conftest import GOOD, Cli, containers_of
 
 AGENT = str(Path(__file__).parents[1] / "gateway" / "agent")
 KEY = "sk-PLANTED-on-the-host-0123456789"
@@ -39,8 +43,13 @@ SCENARIOS = {
     "look": {"steps": [{"do": "bash", "cmd": LOOK}, {"do": "bash", "cmd": "sleep 1"}, FINISH]},
     "greedy": {"steps": [*({"do": "bash", "cmd": f"echo {n} >> notes.txt"} for n in range(20)), FINISH]},
     "refused": {"steps": [{"do": "http", "status": 401, "always": True}]},
-    "web": {"steps": [FINISH]},
+    "late": {"steps": [{"do": "hang", "seconds": 60}, {"do": "bash", "cmd": GOOD}, FINISH]},
 }
+ASK = """
+import os, urllib.request as u
+head = {"Authorization": "Bearer " + os.environ["BEYONDSWE_MODEL_TOKEN"]}
+print(u.urlopen(u.Request(os.environ["BEYONDSWE_MODEL_URL"] + "/v1/models", headers=head)).read().decode())
+"""
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +75,9 @@ def test_attempts_with_a_model(
     rows = {row["instance_id"]: row for row in cli.outcomes("m")}
 
     fix = rows["fix"]
-    assert fix["status"] == "resolved" and fix["agent_status"] == "finished" and fix["flags"] == ["unverified"]
+    assert (
+        fix["status"] == "resolved" and fix["agent_status"] == "finished" and fix["flags"] == ["unverified"]
+    )
     usage = fix["usage"]
     assert (usage["input_tokens"], usage["output_tokens"], usage["turns"]) == (3000, 150, 3)
     assert usage["tool_calls"] == {"bash": 2} and usage["cost_usd"] == pytest.approx(3 * 0.0114)
@@ -110,6 +121,69 @@ def test_attempts_with_a_model(
 
     again = cli("eval", "--json", *words, "--max-turns", "7", env=env)
     assert again.code == 2 and "--max-turns (then 6, now 7)" in again.err
+
+
+@pytest.mark.engine
+def test_a_run_that_is_killed_leaves_no_gateway_and_goes_on(
+    cli: Cli, dataset: Callable[..., str], engine: Engine, upstream: ScriptedModel
+) -> None:
+    words = ["eval", "--json", "--dataset", dataset(statements={"late": "scenario: late"}), "--agent", AGENT]
+    words += ["--model", "scripted", "--model-url", upstream.url, "--run-id", "k"]
+    env = {"BEYONDSWE_MODEL_KEY": KEY}
+    asked = len(upstream.requests)
+    with cli.start(*words, env=env) as process:
+        _wait(lambda: len(upstream.requests) > asked)
+        gateways = _children(process.pid)
+        process.send_signal(signal.SIGKILL)
+    assert gateways
+    _wait(lambda: not any(Path(f"/proc/{pid}").exists() for pid in gateways))
+    done = cli(*words, env=env)
+    assert done.code == 0, done.err
+    assert done.json["statuses"] == {"resolved": 1}
+    assert containers_of(engine, "k") == []
+
+
+@pytest.mark.engine
+def test_a_command_has_its_model_in_its_environment_also_with_an_open_network(
+    cli: Cli, dataset: Callable[..., str], upstream: ScriptedModel
+) -> None:
+    command = f"python3 -c {shlex.quote(ASK)} && cp /proc/net/route route.txt"
+    words = ["--dataset", dataset("one"), "--agent-cmd", command, "--network", "open", "--run-id", "e"]
+    done = cli(
+        "eval",
+        "--json",
+        *words,
+        "--model",
+        "m",
+        "--model-url",
+        upstream.url,
+        env={"BEYONDSWE_MODEL_KEY": KEY},
+    )
+    assert done.code == 0, done.err
+    (row,) = cli.outcomes("e")
+    assert row["agent_status"] == "finished" and "no_model_call" in row["flags"], row
+    folder = cli.attempt("e", "one")
+    assert '"scripted"' in (folder / "logs" / "agent.log").read_text()
+    assert len((folder / "patch.diff").read_text().split("+Iface")[1].splitlines()) > 1  # a way out
+    (call,) = (folder / "logs" / "model.jsonl").read_text().splitlines()
+    assert json.loads(call)["path"] == "/v1/models"
+
+
+def _wait(condition: Callable[[], Any]) -> None:
+    deadline = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.05)
+
+
+def _children(pid: int) -> list[int]:
+    """Processes that a process started: its gateway."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            if path.read_text().rpartition(")")[2].split()[1] == str(pid):
+                found.append(int(path.parent.name))
+    return found
 
 
 class _Containers:
