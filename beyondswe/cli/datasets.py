@@ -43,6 +43,12 @@ _OPTIONS = [
     click.option("--shard", callback=shard, metavar="I/N", help="The I-th of N parts of what is selected."),
     click.option("--skip-bad", is_flag=True, help="Name bad rows and go on without them."),
     click.option(
+        "--exclude",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="Leave these out: lines of JSON with instance_id and reason, as `verify --exclusions` writes, or ids.",
+    ),
+    click.option(
         "--split", metavar="NAME", help="Split of a dataset repository; default: the only one, else test."
     ),
     click.option(
@@ -81,6 +87,7 @@ def open_dataset(
     require_tests: bool = True,
     require_suites: bool = True,
     defaults: Mapping[str, Mapping[str, Any]] | None = None,
+    exclude: Path | None = None,
 ) -> Dataset:
     """The dataset of that name, file, folder or id; a shipped one is made from its recipes first."""
     from beyondswe.instances.dataset import load_dataset
@@ -100,7 +107,38 @@ def open_dataset(
         require_tests=require_tests,
         require_suites=require_suites,
         defaults=defaults,
+        exclude=read_exclusions(exclude) if exclude else None,
     )
+
+
+def read_exclusions(path: Path) -> dict[str, str]:
+    """Ids to leave out with the reason. Raises `UsageError` for a line that is neither an id nor such a row."""
+    import json
+
+    from beyondswe.errors import UsageError
+
+    found = {}
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--exclude {path} cannot be read: {error}") from error
+    for number, line in enumerate(lines, 1):
+        text = line.strip()
+        if not text or text.startswith("#"):
+            continue
+        if not text.startswith("{"):
+            found[text] = "excluded by hand"
+            continue
+        try:
+            row = json.loads(text)
+            found[str(row["instance_id"])] = str(
+                row.get("reason") or row.get("status") or "no reason was given"
+            )
+        except (ValueError, KeyError) as error:
+            raise UsageError(
+                f"--exclude {path}, line {number}: expected an id, or JSON with instance_id and reason ({error})"
+            ) from None
+    return found
 
 
 def _materialized(dataset: str, instances: tuple[str, ...]) -> str:

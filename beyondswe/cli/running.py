@@ -109,12 +109,14 @@ def dataset_facts(dataset: Dataset) -> Any:
         hash=dataset.hash,
         selection=selection_hash(dataset.instances),
         families=families_of(dataset.instances),
+        excluded=dict(dataset.excluded),
     )
 
 
 def say_skipped(dataset: Dataset) -> list[str]:
-    """Name the bad rows that ``--skip-bad`` leaves out."""
+    """Name the bad rows that ``--skip-bad`` leaves out, and the instances that ``--exclude`` does."""
     lines = [f"skipped: {row}" for row in dataset.bad]
+    lines += [f"excluded: {name}: {reason}" for name, reason in dataset.excluded.items()]
     for line in lines:
         say(line)
     return lines

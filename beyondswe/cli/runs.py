@@ -1,4 +1,4 @@
-"""`beyondswe runs`: list and remove runs."""
+"""`beyondswe runs`: list, merge and remove runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _OTHERS = 50
 
 @click.group("runs")
 def command() -> None:
-    """List and remove runs."""
+    """List, merge and remove runs."""
 
 
 @command.command("list")
@@ -29,8 +29,8 @@ def command() -> None:
 def list_command(ctx: click.Context, runs_dir: Path, as_json: bool) -> None:
     """List the runs of a folder, with their state and AVG."""
     from beyondswe.errors import BeyondSWEError, UsageError
-    from beyondswe.reports.report import make_report
     from beyondswe.reports.formats import percent
+    from beyondswe.reports.report import make_report
     from beyondswe.runs.folder import list_runs
 
     if not runs_dir.is_dir() and ctx.get_parameter_source("runs_dir") is not ParameterSource.DEFAULT:
@@ -98,6 +98,28 @@ def list_command(ctx: click.Context, runs_dir: Path, as_json: bool) -> None:
                 row["run_id"], row["dataset"], row["agent"], row["state"], done, percent(row["avg"])
             )
     console().print(table, crop=False)
+
+
+@command.command("merge")
+@click.argument("runs", nargs=-1, required=True, metavar="RUN…")
+@click.option("--out", required=True, metavar="ID", help="Id of the run that they make together.")
+@runs_dir_option
+@json_option
+def merge_command(runs: tuple[str, ...], out: str, runs_dir: Path, as_json: bool) -> None:
+    """Put the runs of shards (`eval --shard I/N`, on several machines) together into one."""
+    from beyondswe.reports.report import make_report
+    from beyondswe.reports.table import show
+    from beyondswe.runs.folder import RunFolder, check_run_id, find_run
+    from beyondswe.runs.merging import merge
+
+    path = runs_dir / check_run_id(out)
+    merge([find_run(run, runs_dir) for run in runs], path)
+    report = make_report(RunFolder(path))
+    RunFolder(path).write_json("report.json", report)
+    if as_json:
+        emit(report)
+    else:
+        show([report], console())
 
 
 @command.command("remove")

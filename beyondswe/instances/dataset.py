@@ -6,7 +6,7 @@ import hashlib
 import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ class Dataset:
     instances: tuple[Instance, ...]
     bad: tuple[BadRow, ...]
     rows: int = 0
+    excluded: Mapping[str, str] = field(default_factory=dict)  # ids that were left out on purpose, and why
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,7 @@ def load_dataset(
     require_tests: bool = True,
     require_suites: bool = False,
     defaults: Mapping[str, Mapping[str, Any]] | None = None,
+    exclude: Mapping[str, str] | None = None,
 ) -> Dataset:
     """Load the dataset that ``spec`` names: a .jsonl, .json or .parquet file, a folder, or a Hugging Face id.
 
@@ -70,6 +72,7 @@ def load_dataset(
     parts. ``as_family`` is the family of rows that name none. ``require_tests=False`` is for candidates,
     whose tests nobody has found yet; with ``require_suites`` a row whose suite is not there is a bad one.
     ``defaults`` (family → field → value, "" for every family) stand in for fields that a candidate lacks yet.
+    ``exclude`` (id → reason) are left out before a sample is drawn; ids that the dataset lacks are no error.
     `DataError` lists every bad row among the selected, unless ``skip_bad``: then they are in ``bad``.
     """
     wanted = {named_family(name, "--family") for name in families}
@@ -103,6 +106,10 @@ def load_dataset(
 
     selected = selection.of_families(entries, wanted)
     selected = selection.matching(selected, instances)
+    left_out = {
+        e.instance_id: exclude[e.instance_id] for e in selected if exclude and e.instance_id in exclude
+    }
+    selected = [entry for entry in selected if entry.instance_id not in left_out]
     if limit is not None:
         selected = selection.sample(selected, limit, seed)
     if shard is not None:
@@ -110,6 +117,7 @@ def load_dataset(
     if not selected:
         raise UsageError(
             f"{spec}: none of its {len(entries)} rows is of the family, sample and shard that were asked for"
+            + (f"; {len(left_out)} are excluded" if left_out else "")
         )
     bad = tuple(row for entry in selected for row in entry.bad)
     if bad and not skip_bad:
@@ -125,6 +133,7 @@ def load_dataset(
         instances=tuple(entry.instance for entry in selected if entry.instance),
         bad=bad,
         rows=len(entries),
+        excluded=left_out,
     )
 
 

@@ -103,6 +103,9 @@ def notes(report: dict[str, Any]) -> list[str]:
         lines.append(
             f"unfinished: {attempts['done']} of {attempts['asked']} attempts done; the numbers are of those"
         )
+    if excluded := report["dataset"].get("excluded"):
+        names = ", ".join(list(excluded)[:5]) + (", …" if len(excluded) > 5 else "")
+        lines.append(f"{len(excluded)} instances of the dataset are excluded, with reasons in run.json: {names}")
     lines.append(
         "statuses: "
         + (", ".join(f"{count} {name}" for name, count in _by_count(report["statuses"])) or "none")

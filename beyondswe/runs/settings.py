@@ -22,6 +22,7 @@ class DatasetFacts:
     hash: str
     selection: str  # sha256 over ids and contents of the selected instances, in order
     families: dict[str, int]
+    excluded: dict[str, str] = field(default_factory=dict)  # ids left out on purpose, and why
 
     @property
     def n(self) -> int:
@@ -96,6 +97,7 @@ class Settings:
             "n": self.dataset.n,
             "families": self.dataset.families,
             "selection": self.dataset.selection,
+            **({"excluded": self.dataset.excluded} if self.dataset.excluded else {}),
         }
         return {
             "run_id": run_id,

@@ -498,3 +498,22 @@ def test_report_and_runs_need_the_folders_only(cli: Cli, dataset: Callable[..., 
     kept = cli("runs", "remove", "oracle", env=nowhere)
     assert kept.code == 2 and "--yes removes" in kept.err and (cli.runs / "oracle").exists()
     assert cli("runs", "remove", "-y", "oracle", env=nowhere).code == 0
+
+
+def test_excluded_instances_are_left_out_and_named_with_their_reason(
+    cli: Cli, dataset: Callable[..., str], tmp_path: Path
+) -> None:
+    out = tmp_path / "out.jsonl"
+    out.write_text(
+        '{"instance_id": "two", "status": "rejected", "reason": "its tests have rotted"}\n# a note\nelsewhere\n'
+    )
+    words = ("--dataset", dataset("one", "two"), "--agent", "nop", "--exclude", str(out))
+    done = cli.eval(*words, "--run-id", "x")
+    assert done.code == 0 and done.json["attempts"]["asked"] == 1
+    assert done.json["dataset"]["excluded"] == {"two": "its tests have rotted"}
+    assert (
+        "excluded: two: its tests have rotted" in done.err
+        and "1 instances of the dataset are excluded" in done.err
+    )
+    out.write_text('{"reason": "nobody knows"}\n')
+    assert cli.eval(*words).code == 2
