@@ -100,8 +100,8 @@ def test_a_model_builds_and_its_history_is_distilled(
 
     (built,) = place.built()
     image = built["image"]
-    assert built["distributions"] == ["harbour-tides"] and built["aliases"] == []
-    assert built["docs_hosts"] == ["tides.example.org", "harbour-tides.readthedocs.io"]
+    assert built["distributions"] == ["harbour-tides"]
+    assert "tides.example.org" in built["docs_hosts"]
     assert built["index_date"] == "2023-03-01" and built["environment"]["builder"] == "agent"
     log = in_image(engine, image, "git", "log", "--all", "--format=%H %s")
     assert log.split()[0] == built["base_commit"] and "Later" not in log and "Change" not in log
@@ -122,6 +122,7 @@ def test_a_model_builds_and_its_history_is_distilled(
     assert again.json["disk"]["images"] == 1 and again.json["disk"]["bytes"] > 0
 
 
+@pytest.mark.slow
 def test_what_only_works_where_the_model_worked_is_no_environment(place: Place, model: ScriptedModel) -> None:
     place.write(place.pull_request(7, base=BASE, fix=FIX))
     done = agent(place, model, "only-here")
