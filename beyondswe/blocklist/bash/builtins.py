@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import posixpath
+
 from beyondswe.blocklist.bash import texttools
 from beyondswe.blocklist.bash.shell import Call, Shell
 from beyondswe.blocklist.bash.words import UNKNOWN
@@ -24,6 +26,10 @@ def simulated(call: Call, shell: Shell) -> str | None:
         for at, one in enumerate(names):
             shell.variables[one] = parts[at] if at < len(parts) else ""
         return ""
+    if name in ("basename", "dirname") and arguments:
+        head, tail = posixpath.split(arguments[0].rstrip("/"))
+        end = arguments[1] if len(arguments) > 1 and name == "basename" else ""
+        return (tail.removesuffix(end) if name == "basename" else head or ".") + "\n"
     if name == "cd":
         place = next((one for one in arguments if not one.startswith("-")), "~")
         shell.directory = shell.path(place)

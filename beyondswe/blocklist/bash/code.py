@@ -107,6 +107,8 @@ class _Reader(ast.NodeVisitor):
         self.program = Program(printed="")
         self.names: dict[str, str] = {}
         self.lists: dict[str, list[str]] = {}
+        self.imported: dict[str, str] = {}
+        """Names under which functions were imported, with their own names."""
         self.sources: list[str] = []
         """Programs that this one runs from a text."""
 
@@ -121,6 +123,7 @@ class _Reader(ast.NodeVisitor):
                     elif isinstance(node.value, ast.List | ast.Tuple):
                         self.lists[target.id] = self.items(node.value)
         if isinstance(node, ast.Import | ast.ImportFrom):
+            self.imported.update({one.asname: one.name for one in node.names if one.asname})
             return
         if isinstance(node, ast.Call):
             self._call(node)
@@ -136,6 +139,7 @@ class _Reader(ast.NodeVisitor):
 
     def _call(self, node: ast.Call) -> None:
         name = _called(node.func)
+        name = self.imported.get(name, name)
         if name == "print":
             parts = [self.fold(one) for one in node.args]
             if self.program.printed is not None and None not in parts:

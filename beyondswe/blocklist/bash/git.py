@@ -283,6 +283,9 @@ def _with_subcommands(
         for one in plain[1:]:
             if context.looks_like_address(one):
                 address(one, shell, context)
+    elif command == "lfs" and first == "clone":
+        for one in plain[1:2]:
+            address(one, shell, context)
     elif command == "lfs" and first in ("fetch", "pull"):
         refuse("git-network", whole)
     elif command in ("svn", "scalar") and first in ("clone", "fetch", "init", "rebase"):

@@ -9,6 +9,7 @@ from beyondswe.blocklist.bash import code, escapes, git, installers, web
 from beyondswe.blocklist.bash.builtins import simulated
 from beyondswe.blocklist.bash.context import Context, Refused, refuse
 from beyondswe.blocklist.bash.shell import Call, Shell, expand_all
+from beyondswe.blocklist.bash.words import UNKNOWN
 from beyondswe.blocklist.hosts import words
 from beyondswe.blocklist.names import names_of
 from beyondswe.blocklist.types import ALLOWED, DEFAULT, Decision, Policy, Target
@@ -204,7 +205,7 @@ class _Judge:
         if name in web.SOCKETS:
             web.socket(call, shell, context)
             return simulated(call, shell)
-        if name in web.LOOKUPS:
+        if name in web.LOOKUPS or (name in web.RESOLVERS and any(UNKNOWN in one for one in call.arguments)):
             web.lookup(call, context)
             return None
         if name in web.FORGES:
@@ -439,7 +440,9 @@ class _Judge:
             if one in ("-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec"):
                 rest = words[at + 1 :]
                 end = next((n for n, word in enumerate(rest) if word in (";", "\\;", "+")), len(rest))
-                shell.execute(Call(tuple(rest[:end])))
+                root = words[0] if words and not words[0].startswith("-") else "."
+                inside = f"{root}/objects/x" if re.search(r"(?:^|/)\.git/?$", root) else f"{root}/x"
+                shell.execute(Call(tuple(one.replace("{}", inside) for one in rest[:end])))
 
     def _inside_tools(self, call: Call, shell: Shell) -> None:
         for one in call.arguments:

@@ -76,7 +76,7 @@ class Shell:
     """The state of a shell so far as it is known."""
 
     judge: Judge
-    variables: dict[str, str] = field(default_factory=lambda: {"HOME": "~", "IFS": " \t\n", "PWD": "."})
+    variables: dict[str, str] = field(default_factory=lambda: {"HOME": "~", "IFS": " \t\n"})
     functions: dict[str, str] = field(default_factory=dict)
     aliases: dict[str, str] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)

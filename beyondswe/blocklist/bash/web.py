@@ -38,6 +38,8 @@ LOOKUPS = words(
     dig nslookup host drill kdig delv resolvectl systemd-resolve adnshost dnsget q doggo dog avahi-resolve
     """
 )
+RESOLVERS = frozenset(("ping", "ping6", "getent", "traceroute", "tracepath", "mtr", "arping"))
+"""Programs that look a name up on the way: blocked only where the name is made of what a command prints."""
 FORGES = frozenset(("gh", "hub", "glab", "tea", "lab", "bb", "forgejo", "berg"))
 REMOTE = frozenset(("ssh", "scp", "sftp", "rsync", "mosh", "autossh"))
 _CURL_VALUES = words(
