@@ -10,12 +10,13 @@ import click
 from beyondswe.cli.datasets import dataset_options, image_provider, open_dataset
 from beyondswe.cli.matrix import EvalCommand
 from beyondswe.cli.models import gateway_options, gateway_settings, model_facts, refuse_without_model
-from beyondswe.cli.output import say
+from beyondswe.cli.output import emit, say
 from beyondswe.cli.running import carry_out, dataset_facts, run_options, say_skipped
 from beyondswe.cli.searching import search_options, searching
 
 if TYPE_CHECKING:
     from beyondswe.agents.protocol import Agent
+    from beyondswe.instances.dataset import Dataset
     from beyondswe.sandbox.types import Network
 
 
@@ -75,6 +76,11 @@ if TYPE_CHECKING:
     help="YAML file with a matrix of runs: agents, models, search on and off; its other keys are options of this "
     "command. Options given here hold for every run. The same file goes on with its runs.",
 )
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Start nothing: say what would be done, and from earlier runs what it would take.",
+)
 @run_options
 def command(
     agent: str | None,
@@ -99,6 +105,7 @@ def command(
     network: str | None,
     allow_hosts: tuple[str, ...],
     config: Path | None,
+    dry_run: bool,
     cpus: float,
     memory: int,
     disk: int,
@@ -162,6 +169,8 @@ def command(
     prompts = Prompts(prompt, reach)
     for instance in {instance.family: instance for instance in opened.instances}.values():
         prompts.render(instance)  # a template that cannot be filled is told before anything starts
+    if dry_run:
+        return _estimate(opened, chosen.name, model, attempts, workers, runs_dir, as_json)
     if isinstance(chosen, CommandAgent):
         chosen.prepare()
     asked = Limits(cpus=cpus, memory=memory, disk=disk, timeout=timeout, test_timeout=test_timeout)
@@ -199,6 +208,36 @@ def command(
         fresh=fresh,
         as_json=as_json,
     )
+
+
+def _estimate(
+    opened: Dataset,
+    agent: str,
+    model: str | None,
+    attempts: int,
+    workers: int | None,
+    runs_dir: Path,
+    as_json: bool,
+) -> int:
+    import os
+
+    from beyondswe.reports.estimate import estimate, lines
+    from beyondswe.runs.settings import families_of
+
+    say_skipped(opened)
+    found = estimate(
+        runs_dir,
+        agent=agent,
+        model=model,
+        families=families_of(opened.instances),
+        attempts=attempts,
+        workers=workers or os.cpu_count() or 1,
+    )
+    if as_json:
+        emit(found)
+    for line in lines(found):
+        say(line)
+    return 0
 
 
 def _network(agent: Agent, asked: str | None, *, has_model: bool, search: bool) -> Network:
