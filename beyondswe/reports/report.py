@@ -214,6 +214,7 @@ def make_report(folder: RunFolder, *, strict: bool | None = None) -> dict[str, A
         "search": run.get("search"),
         "prompt": run.get("prompt"),
         "network": run.get("network"),
+        "allow_hosts": run.get("allow_hosts") or [],
         "strict": strict,
         "attempts": {"asked": asked, "done": done, "per_instance": run.get("attempts", 1)},
         "avg": _rounded(average(rates)),

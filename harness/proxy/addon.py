@@ -1,6 +1,7 @@
 """The rules of `beyondswe.gateway` carried out on mitmproxy's hooks, and the log of every request."""
 
 import asyncio
+import logging
 import re
 import time
 import zlib
@@ -22,7 +23,10 @@ from beyondswe.gateway.egress_rules import (
     wants_head,
 )
 
+logger = logging.getLogger(__name__)
+
 INDEX_LIMIT = 96 << 20  # bytes of an index's answer, unpacked, that is read to be rewritten
+UNDECIDED = Refused("protocol", "this request cannot be read, so nobody can say whether it may pass")
 BUFFERED = 1 << 20  # bytes of a request that are kept in memory; larger ones are passed on as they come
 
 
@@ -38,6 +42,13 @@ class Egress:
     # tunnels
 
     def http_connect(self, flow):
+        try:
+            self.decide_tunnel(flow)
+        except Exception:  # mitmproxy would go on: what cannot be decided is refused
+            logger.exception("a tunnel could not be decided")
+            flow.response = page(UNDECIDED)
+
+    def decide_tunnel(self, flow):
         attempt, _ = self.attempts.of(flow.client_conn)
         self.seen.add(flow.client_conn.id)
         host, port = flow.request.host, flow.request.port
@@ -84,6 +95,17 @@ class Egress:
     # requests
 
     async def requestheaders(self, flow):
+        try:
+            await self.decide(flow)
+        except Exception:
+            logger.exception("a request could not be decided")
+            attempt, _ = self.attempts.of(flow.client_conn)
+            note = flow.metadata.setdefault("egress", Note(attempt, flow.request.method, ""))
+            note.refused = UNDECIDED
+            flow.request.stream = False
+            flow.response = page(UNDECIDED)
+
+    async def decide(self, flow):
         attempt, handler = self.attempts.of(flow.client_conn)
         self.seen.add(flow.client_conn.id)
         request = flow.request
@@ -201,6 +223,13 @@ class Egress:
     # answers
 
     def responseheaders(self, flow):
+        try:
+            self.begin_answer(flow)
+        except Exception:
+            logger.exception("an answer could not be passed on")
+            flow.kill()
+
+    def begin_answer(self, flow):
         note = flow.metadata.get("egress")
         if note is None or note.refused or note.error:
             return
@@ -252,6 +281,10 @@ class Egress:
                 await asyncio.get_running_loop().run_in_executor(None, self.rewrite, flow, note, attempt)
             except index.IndexRefused as refused:
                 note.refused = Refused(refused.rule, refused.reason)
+            except Exception:
+                logger.exception("an index's answer could not be rewritten")
+                note.refused = Refused("index-not-read")
+            if note.refused:
                 flow.response = page(note.refused)
         elif isinstance(response.stream, Counter):
             note.head = response.stream.head_text(response.headers.get("content-encoding", ""))

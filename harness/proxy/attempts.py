@@ -68,7 +68,7 @@ class Attempt:
         self.server = None
         self.written = Counter()
         self._tokens, self._filled = float(self.limits.burst), time.monotonic()
-        self._log = Path(log).open("a", encoding="utf-8")  # noqa: SIM115
+        self._log = Path(log).open("a", encoding="utf-8", errors="backslashreplace")  # noqa: SIM115
 
     def spend(self):
         """Take a request from the bucket; `Refused` if it is empty."""

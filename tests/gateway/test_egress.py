@@ -350,6 +350,10 @@ def test_npm_sees_its_registry_of_the_day(way: Callable[..., Way]) -> None:
         ),
         (f"GET http://{WEB}/ HTTP/1.1\r\nHost: {WEB}\r\nUpgrade: h2c\r\nHTTP2-Settings: AA\r\n\r\n", ""),
         (f"TRACE http://{WEB}/ HTTP/1.1\r\nHost: {WEB}\r\n\r\n", "protocol"),
+        (f"GET http://{WEB}/\xff\xfe HTTP/1.1\r\nHost: {WEB}\r\n\r\n", "protocol"),
+        (f"POST http://{WEB}/ HTTP/1.1\r\nHost: {WEB}\r\nContent-Length: \xb2\r\n\r\n", ""),
+        (f"GET http://{WEB}\\@{FORGE}/{TARGET} HTTP/1.1\r\nHost: {WEB}\r\n\r\n", ""),
+        (f"GET http://{WEB}%2f@{FORGE}/{TARGET} HTTP/1.1\r\nHost: {FORGE}\r\n\r\n", ""),
         ("\x16\x03\x01\x00\x05hello", "protocol"),
         ("SSH-2.0-OpenSSH_9.2\r\n", "protocol"),
         ("\x00\x1d\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x03www\x07example\x03org\x00\x00\x01\x00\x01",
@@ -365,6 +369,7 @@ def test_hostile_requests(way: Callable[..., Way], request_: str, rule: str) -> 
             assert answer.startswith(b"HTTP/1.1 403 ") and rule.encode() in answer
     else:
         assert not any(FORGE in line for line in out.asked)
+        assert standin.ANSWER.encode() not in answer
     wait_for(out, 1)
     assert [record["rule"] for record in out.records()] == [rule] or not rule
 

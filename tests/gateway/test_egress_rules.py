@@ -11,6 +11,7 @@ import pytest
 
 import beyondswe
 from beyondswe.errors import UsageError
+from beyondswe.gateway.egress import allowed_host, policy_for
 from beyondswe.gateway.egress_config import VARIABLE, egress_config
 from beyondswe.gateway.egress_rules import (
     EgressLimits,
@@ -25,7 +26,9 @@ from beyondswe.gateway.egress_rules import (
     wants_head,
 )
 from beyondswe.gateway.proxy_build import proxy_python
+from beyondswe.instances.model import Family, Instance
 from beyondswe.resources import resource
+from beyondswe.sandbox.types import Network
 
 POLICY = EgressPolicy(repo="acme/tiny", index_date="2024-03-01")
 
@@ -148,6 +151,25 @@ def test_configuration_is_checked(
     monkeypatch.setenv(VARIABLE, str(path))
     with pytest.raises(UsageError, match=named):
         egress_config()
+
+
+def test_what_network_and_hosts_mean() -> None:
+    tiny = Instance(
+        instance_id="i", family=Family.CROSSREPO, repo="acme/tiny", image="x", index_date="2024-03-01",
+        distributions=("tiny-dist",),
+    )  # fmt: skip
+    assert policy_for(Network.NONE) is None and policy_for(Network.OPEN) is None
+    assert policy_for(Network.MODEL) is None
+    filtered, model = policy_for(Network.FILTERED), policy_for(Network.MODEL, ["API.Example.com:8443"])
+    assert filtered is not None and model is not None
+    assert not filtered(tiny).only_allowed and filtered(tiny).barred == {"tiny-dist"}
+    assert model(tiny).only_allowed and model(tiny).allow_hosts == ("api.example.com:8443",)
+    for network in (Network.NONE, Network.OPEN):
+        with pytest.raises(UsageError, match="no effect"):
+            policy_for(network, ["example.com"])
+    for text in ("https://example.com", "example.com/x", "", "*.example.com", "example.com:99999", "a b"):
+        with pytest.raises(UsageError, match="no HOST"):
+            allowed_host(text)
 
 
 REBINDING = """
