@@ -11,6 +11,9 @@ from beyondswe.gateway.conversation import Reply, Tokens
 AGENT = "agent"
 """The role whose calls are turns. Other roles (a summariser) cost, but are none."""
 
+OTHER = "other"
+"""The role of what is no generation and costs all the same, such as embeddings."""
+
 
 @dataclass(frozen=True)
 class Budget:

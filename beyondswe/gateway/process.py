@@ -49,6 +49,7 @@ class GatewaySettings:
     prices: Mapping[str, Price] = field(default_factory=dict)
     rate: float | None = None  # calls a minute of one model
     provider_tools: bool = False
+    request: Mapping[str, Any] = field(default_factory=dict)  # put into the body of every call of an agent
     patience: Patience = field(default_factory=Patience)
 
     def check(self) -> list[str]:
@@ -171,7 +172,7 @@ class Gateway:
             if self._process is not None:
                 if self._process.poll() is None:
                     return
-                raise EngineError(f"the model gateway's process ended{self._last_words()}", permanent=True)
+                self._process = None  # it died by itself; those whose way it was learn it when they close
             self._folder.mkdir(mode=0o700, exist_ok=True)
             with (self._folder / "errors.log").open("w") as errors:
                 process = subprocess.Popen(
@@ -189,6 +190,7 @@ class Gateway:
                 "prices": {name: price.model_dump() for name, price in self.settings.prices.items()},
                 "rate": self.settings.rate,
                 "provider_tools": self.settings.provider_tools,
+                "request": dict(self.settings.request),
                 "patience": asdict(self.settings.patience),
             }
             with contextlib.suppress(BrokenPipeError):

@@ -25,7 +25,6 @@ _PARAMETERS = {
     "plugins",  # OpenRouter: web, file parsing
     "mcp_servers",  # Anthropic
     "container",  # Anthropic: skills run at the provider
-    "prompt",  # OpenAI responses: a stored template, with tools of its own
     "cachedContent",  # Gemini: may hold tools
     "cached_content",
 }
@@ -55,13 +54,16 @@ def provider_service(method: str, path: str, body: Any) -> str | None:
     if method not in ("GET", "HEAD") and (match := _SERVICES.search(path)):
         return match[1] or "batch"
     if isinstance(body, Mapping):
-        found = [*_openai(body), *_gemini_groups(body), *_parameters(body)]
+        typed = [tool for tool in mappings(body.get("tools")) if tool.get("type")]
+        found = [*_openai({"tools": typed}), *_gemini_groups(body), *_parameters(body)]
         return found[0] if found else None
     return None
 
 
 def _parameters(body: Mapping[str, Any]) -> Iterator[str]:
     yield from (name for name in sorted(_PARAMETERS) if body.get(name) not in (None, False, [], {}))
+    if isinstance(body.get("prompt"), Mapping):
+        yield "prompt"  # OpenAI responses: a stored template, with tools of its own
     models = body.get("models")
     names = [body.get("model"), *(models if isinstance(models, list) else [])]
     yield from (str(name) for name in names if _SEARCHING_MODEL.search(str(name or "")))

@@ -45,7 +45,8 @@ class Relay(Response):
             await send(
                 {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
             )
-            pieces = self._answer.aiter_raw()
+            packed = "content-encoding" in self._answer.headers  # though we asked for none
+            pieces = self._answer.aiter_bytes() if packed else self._answer.aiter_raw()
             async for piece in pieces:
                 seen.append(piece)
                 if shown := self._masker.feed(self._hidden.feed(piece) if self._hidden else piece):

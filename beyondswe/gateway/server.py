@@ -48,6 +48,7 @@ class Config:
     prices: dict[str, Price] | None = None
     rate: float | None = None
     provider_tools: bool = False
+    request: Mapping[str, Any] = field(default_factory=dict)
     patience: Patience = field(default_factory=Patience)
 
     @classmethod
@@ -58,6 +59,7 @@ class Config:
             prices={name: Price(**price) for name, price in document["prices"].items()},
             rate=document["rate"],
             provider_tools=document["provider_tools"],
+            request=document["request"],
             patience=Patience(**document["patience"]),
         )
 
@@ -177,7 +179,9 @@ async def _run(config: Config, environment: Mapping[str, str]) -> None:
     prices = Prices(config.prices)
     prices.knows("")  # the known ones are read now, not within the first call
     new_client = client_maker(config.patience)
-    forwarding = Forwarding(upstream, new_client, config.patience, config.rate, config.provider_tools)
+    forwarding = Forwarding(
+        upstream, new_client, config.patience, config.rate, config.provider_tools, config.request
+    )
     control = Listener(Sessions(forwarding, prices).control(), uds=str(config.control))
     await control.open()
     print("ready", flush=True)

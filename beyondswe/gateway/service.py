@@ -17,9 +17,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from beyondswe.gateway.conversation import Reply
+from beyondswe.gateway.conversation import Reply, Tokens
+from beyondswe.gateway.metering import AGENT
 from beyondswe.gateway.pacing import GIVEN_UP, RETRIED, Pace, Patience, retry_after
-from beyondswe.gateway.protocols import CHAT, GEMINI, Place, place
+from beyondswe.gateway.protocols import CHAT, GEMINI, RESPONSES, Place, place
 from beyondswe.gateway.provider_tools import provider_service, provider_tools
 from beyondswe.gateway.recorder import now
 from beyondswe.gateway.relay import Relay, raw_headers
@@ -60,6 +61,8 @@ class Forwarding:
     patience: Patience = field(default_factory=Patience)
     rate: float | None = None  # calls a minute of one model, over all attempts
     provider_tools: bool = False
+    request: Mapping[str, Any] = field(default_factory=dict)
+    """Put into the body of every call of an agent's: sampling, reasoning effort."""
 
     def __post_init__(self) -> None:
         self.paces: defaultdict[str, Pace] = defaultdict(lambda: Pace(self.rate))
@@ -147,6 +150,9 @@ class Service:
         role = self.session.role(http.headers.get(ROLE_HEADER))
         if (words := self.session.closing_answer(role)) is not None:
             return _closing(where, told, words, http.url.query)
+        if self._to.request and role == AGENT:
+            body = _with(body, self._to.request)
+            raw = json.dumps(body).encode()
         hide_usage = _lacks_usage(where, told)
         if hide_usage:
             options = body.get("stream_options")
@@ -258,7 +264,7 @@ class Service:
             body = json.loads(raw) if raw else None
         except ValueError:
             body = None
-        if (service := provider_service(http.method, http.url.path, body)) is not None:
+        if where is None and (service := provider_service(http.method, http.url.path, body)) is not None:
             self._check_tools([service])
         if http.method not in ("GET", "HEAD") and where is None and (why := self.session.meter.exhausted()):
             raise _Refused(403, f"the budget of this attempt is used up: {why}")
@@ -279,8 +285,13 @@ class Service:
                 f"the model's upstream could not be reached: {type(fault).__name__}: {fault}"
             )
             raise _Refused(502, message) from fault
-        self.session.passed(facts, answer.status_code)
-        return Relay(answer, answer_headers(answer.headers.items()), masker, None, lambda _data: None)
+        model = str(body.get("model") or "") if isinstance(body, Mapping) else ""
+
+        def done(data: bytes) -> None:
+            tokens = _tokens(data) if http.method == "POST" and where is None and answer.is_success else None
+            self.session.passed(facts, answer.status_code, model=model, tokens=tokens)
+
+        return Relay(answer, answer_headers(answer.headers.items()), masker, None, done)
 
 
 def refused_token(request: HttpRequest) -> Response:
@@ -322,6 +333,16 @@ def _object(raw: bytes) -> dict[str, Any]:
     return body
 
 
+def _with(body: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """A body with further values; those that are objects on both sides are put together."""
+    found = dict(body)
+    for name, value in more.items():
+        there = found.get(name)
+        both = isinstance(there, Mapping) and isinstance(value, Mapping)
+        found[name] = _with(there or {}, value) if both else value
+    return found
+
+
 def _lacks_usage(where: Place, body: Mapping[str, Any]) -> bool:
     """Whether a stream would end without usage figures unless we ask for them."""
     if where.protocol is not CHAT or not body.get("stream"):
@@ -346,6 +367,18 @@ def _closing(where: Place, body: Mapping[str, Any], words: str, query: str) -> R
     if where.protocol is GEMINI and "alt=sse" not in query:
         return JSONResponse([event.data for event in told])
     return Response(b"".join(event.encode() for event in told), media_type="text/event-stream")
+
+
+def _tokens(data: bytes) -> Tokens | None:
+    """Tokens that an answer of unknown shape tells of, last."""
+    found = None
+    for event in events(data):
+        whole = event.get("response")
+        for told in (event, whole if isinstance(whole, Mapping) else {}):
+            for protocol in (CHAT, RESPONSES):
+                tokens = protocol.parse_reply(told).tokens
+                found = tokens if tokens and tokens.input + tokens.output else found
+    return found
 
 
 def _error(where: Place | None, status: int, message: str) -> Response:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from beyondswe.gateway.conversation import Reply, Request, Tokens
-from beyondswe.gateway.metering import AGENT, Budget, Meter, estimate
+from beyondswe.gateway.metering import AGENT, OTHER, Budget, Meter, estimate
 from beyondswe.gateway.prices import Prices
 from beyondswe.gateway.recorder import Recorder, now
 
@@ -140,9 +140,16 @@ class Session:
         )
         self._recorder.answered(entry, parse, reply)
 
-    def passed(self, facts: Mapping[str, Any], status: int) -> None:
-        """A request that is no generation went through."""
-        self._recorder.write(self._entry(facts, AGENT, status=status))
+    def passed(
+        self, facts: Mapping[str, Any], status: int, *, model: str = "", tokens: Tokens | None = None
+    ) -> None:
+        """A request that is no generation went through. What it took counts, but it is no turn."""
+        cost = None
+        if tokens is not None:
+            cost = self._prices.cost(model, tokens)
+            self.meter.finish(model, OTHER, Reply(tokens=tokens), tokens, cost)
+        shown = {"input": tokens.input, "output": tokens.output} if tokens else None
+        self._recorder.write(self._entry(facts, OTHER, status=status, tokens=shown, cost_usd=cost))
 
     def _entry(self, facts: Mapping[str, Any], role: str, **more: Any) -> dict[str, Any]:
         self._calls += 1

@@ -32,6 +32,7 @@ SAME = [
     "sandbox/test_limits.py",
     "sandbox/test_layer.py",
     "sandbox/test_disk.py",
+    "gateway/test_link.py",
     "scoring/test_extract.py",
     "scoring/test_score.py",
     "cli/test_eval.py",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import signal
@@ -10,15 +11,18 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from beyondswe.errors import EngineError
 from beyondswe.gateway.metering import Budget
 from beyondswe.gateway.pacing import Patience
 from beyondswe.gateway.prices import Price
+from beyondswe.gateway.process import GatewaySettings
 from beyondswe.gateway.scripted import ScriptedModel
 from tests.gateway.conftest import KEY, PATHS, Open, request
 
@@ -314,6 +318,11 @@ def test_tools_that_the_provider_runs_are_refused_unless_the_run_allows_them(
         else:
             assert got.status_code == 400 and name in got.text and "--provider-tools" in got.text, more
         assert opened.client.post(path, json={**body, **more}).status_code == 200
+    tools = [{"name": "Read", "input_schema": {}}]
+    counted = closed.client.post("/v1/messages/count_tokens", json={"messages": [], "tools": tools})
+    assert counted.status_code == 200
+    assert closed.client.post("/v1/completions", json={"prompt": "x"}).status_code == 404  # the upstream's
+    assert closed.client.post("/v1/responses/compact", json={"tools": [{"type": "mcp"}]}).status_code == 400
     for path in ("/v1/batches", "/v1/messages/batches", "/v1/files", "/v1beta/cachedContents"):
         assert closed.client.post(path, json={}).status_code == 400
     state = closed.close().state
@@ -331,6 +340,46 @@ def test_what_is_no_generation_is_passed_through(open_attempt: Open, model: Mode
     got = attempt.client.post("/v1/embeddings", json={"input": "x"})
     assert got.status_code == 404 and "not scripted" in got.text
     assert attempt.close().usage["turns"] == 0
+
+
+def test_what_is_no_generation_and_costs_is_counted_but_no_turn(open_attempt: Open) -> None:
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            usage = {"prompt_tokens": 7, "total_tokens": 7}
+            data = gzip.compress(
+                json.dumps({"data": [], "usage": usage}).encode()
+            )  # though nobody asked for it
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Encoding", "gzip")
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        attempt = open_attempt(f"http://127.0.0.1:{server.server_address[1]}")
+        got = attempt.client.post("/v1/embeddings", json={"model": "e", "input": "x"})
+        assert got.json()["data"] == []
+        server.shutdown()
+    usage = attempt.close().usage
+    assert usage["turns"] == 0 and usage["input_tokens"] == 7 and usage["roles"]["other"]["calls"] == 1
+
+
+def test_a_gateway_that_died_is_started_again(open_attempt: Open, model: Model, gateways: Any) -> None:
+    upstream = model({"default": WORK})
+    patience = Patience(tries=2, first=0.01)  # a gateway of its own
+    attempt = open_attempt(upstream.url, patience=patience)
+    gateway = gateways(GatewaySettings("m", upstream.url, Budget(), patience=patience))
+    assert gateway.pid is not None
+    os.kill(gateway.pid, signal.SIGKILL)
+    with pytest.raises(EngineError):
+        attempt.close()
+    deadline = time.monotonic() + 20
+    while _lives(gateway.pid) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert open_attempt(upstream.url, patience=patience).ask("chat").status_code == 200
 
 
 def test_bad_bodies_are_answered_and_not_forwarded(open_attempt: Open, model: Model) -> None:
@@ -361,6 +410,21 @@ def test_roles_are_counted_apart_and_only_the_agents_calls_are_turns(
     path, body = request("chat")
     attempt.client.post(path, json=body, headers={"x-beyondswe-role": "summary"})
     assert attempt.close().usage["turns"] == 1
+
+
+def test_values_that_the_run_gives_go_into_every_call_of_the_agent(open_attempt: Open, model: Model) -> None:
+    upstream = model({"default": WORK})
+    attempt = open_attempt(
+        upstream.url,
+        roles=("summary",),
+        request={"temperature": 0.3, "reasoning": {"effort": "high"}},
+    )
+    path, body = request("responses")
+    attempt.client.post(path, json={**body, "temperature": 1, "reasoning": {"summary": "auto"}})
+    attempt.client.post(path, json=body, headers={"x-beyondswe-role": "summary"})
+    first, second = [entry["body"] for entry in upstream.requests if entry["method"] == "POST"]
+    assert first["temperature"] == 0.3 and first["reasoning"] == {"summary": "auto", "effort": "high"}
+    assert first["input"] == body["input"] and "temperature" not in second
 
 
 def test_the_rate_of_a_model_holds_over_all_attempts(open_attempt: Open, model: Model) -> None:
