@@ -144,6 +144,7 @@ class AgentBuilder:
             base_digest=digest_of(options.engine, base),
             uv=ensure_uv_image(options.engine),
             day=plan.day,
+            committed=task.day,
             dates=dates_file(plan, task.day),
             constraints=pins,
             notes=notes,

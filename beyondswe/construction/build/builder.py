@@ -20,6 +20,7 @@ from beyondswe.construction.build import identity
 from beyondswe.construction.build.acceptance import Accepted, accept
 from beyondswe.construction.build.candidates import UNBUILT, is_rejected, make_task
 from beyondswe.construction.build.recipe import DOCKERFILE, Recipe, Step, build, rebuild
+from beyondswe.construction.build.repositories import History
 from beyondswe.construction.build.stopped import BuildStopped
 from beyondswe.construction.build.types import Found, Options, Task
 from beyondswe.construction.build.whole import build_whole
@@ -146,7 +147,7 @@ class Builder:
         pool.shutdown()
 
     def _group(self, group: Sequence[Instance]) -> Iterator[Result]:
-        earlier: list[tuple[date, Recipe]] = []
+        earlier: list[Recipe] = []
         for instance in self._by_day(group):
             if self._stop.is_set():
                 return
@@ -157,28 +158,24 @@ class Builder:
                 raise
             result = replace(result, seconds=time.monotonic() - begun)
             if recipe is not None:
-                earlier.append((recipe.day, recipe))
+                earlier.append(recipe)
             if result.has_image:
                 self._write(result.instance)
             yield result
 
     def _by_day(self, group: Sequence[Instance]) -> list[Instance]:
         """Oldest base commit first, where the history tells; else as they came."""
-        from beyondswe.construction.build.repositories import History
 
-        def day(instance: Instance) -> date:
+        def age(instance: Instance) -> float:
             try:
-                return History.of(self.options.repo_url, instance.repo, instance.base_commit).day(
-                    instance.base_commit
-                )
+                history = History.of(self.options.repo_url, instance.repo, instance.base_commit)
+                return history.seconds(instance.base_commit)
             except BeyondSWEError:
-                return date.max  # told when its turn comes
+                return float("inf")  # told when its turn comes
 
-        return sorted(group, key=day) if len(group) > 1 else list(group)
+        return sorted(group, key=age) if len(group) > 1 else list(group)
 
-    def _row(
-        self, instance: Instance, earlier: Sequence[tuple[date, Recipe]]
-    ) -> tuple[Result, Recipe | None]:
+    def _row(self, instance: Instance, earlier: Sequence[Recipe]) -> tuple[Result, Recipe | None]:
         place = self.folder / instance.instance_id
         if is_rejected(instance):
             return Result(instance, "skipped", reason="its review rejected it"), None
@@ -219,11 +216,11 @@ class Builder:
         place: Path,
         scratch: Path,
         say: Callable[[str], None],
-        earlier: Sequence[tuple[date, Recipe]],
+        earlier: Sequence[Recipe],
     ) -> tuple[Result, Recipe]:
         options = self.options
         task = make_task(options, instance, scratch, say)
-        usable = [recipe for day, recipe in earlier if day <= task.day and recipe.pins and not recipe.empty]
+        usable = [one for one in earlier if one.committed <= task.day and one.pins and not one.empty]
         before = usable[-1] if usable else None
         found = self.search(options, task, before)
 
@@ -320,6 +317,7 @@ def write_recipe(place: Path, found: Found, accepted: Accepted) -> None:
     record = {
         **asdict(found.recipe),
         "day": found.recipe.day.isoformat(),
+        "committed": found.recipe.committed.isoformat(),
         "tries": found.tries,
         "tests": asdict(accepted),
     }
@@ -331,7 +329,7 @@ def read_recipe(place: Path) -> Recipe | None:
     try:
         record: Mapping[str, Any] = json.loads((place / ENVIRONMENT).read_text(encoding="utf-8"))
         known = {name: record[name] for name in Recipe.__dataclass_fields__ if name in record}
-        known["day"] = date.fromisoformat(record["day"])
+        known |= {name: date.fromisoformat(record[name]) for name in ("day", "committed")}
         known["install"] = tuple(Step(**step) for step in record["install"])
         return Recipe(**known)
     except (OSError, ValueError, KeyError, TypeError):

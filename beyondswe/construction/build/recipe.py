@@ -52,7 +52,8 @@ class Recipe:
     base: str  # tag of the base image
     base_digest: str  # what that tag was when this was written
     uv: str  # tag of the image with uv
-    day: date
+    day: date  # nothing newer is installed
+    committed: date  # the base commit's
     dates: str = ""  # uv.toml: nothing newer than the day
     system: Mapping[str, str] = field(default_factory=dict)  # Debian package → why
     system_versions: Mapping[str, str] = field(default_factory=dict)

@@ -54,10 +54,13 @@ class History:
     def full_id(self, commit: str) -> str:
         return git(self.git_dir, "rev-parse", f"{commit}^{{commit}}").decode().strip()
 
+    def seconds(self, commit: str) -> int:
+        """When a commit was made (its committer's date), as a Unix time."""
+        return int(git(self.git_dir, "show", "-s", "--format=%ct", commit).split()[0])
+
     def day(self, commit: str) -> date:
-        """The day of a commit (its committer's date, UTC)."""
-        seconds = int(git(self.git_dir, "show", "-s", "--format=%ct", commit).split()[0])
-        return datetime.fromtimestamp(seconds, UTC).date()
+        """The same as a day, UTC."""
+        return datetime.fromtimestamp(self.seconds(commit), UTC).date()
 
     def checkout(self, commit: str, folder: Path) -> None:
         """The tree of a commit as plain files, without ``.git``."""

@@ -65,7 +65,7 @@ def search(options: Options, task: Task, earlier: Recipe | None = None) -> Found
     found. Where all of them pass with the packages of an earlier instance, those are taken.
     """
     _refuse_python2(task)
-    if earlier is not None and (task.day - earlier.day).days <= SHARED_DAYS and not task.upgrade:
+    if earlier is not None and (task.day - earlier.committed).days <= SHARED_DAYS and not task.upgrade:
         task.say("== packages of an earlier instance")
         if found := _Search(options, task, earlier.python).with_packages_of(earlier):
             return found
@@ -210,6 +210,7 @@ class _Search:
             earlier,
             instance_id=self.task.instance.instance_id,
             commit=self.task.commit,
+            committed=self.task.day,
             install=steps,
         )
         return Found(recipe, report, self.tries, newest)
@@ -382,6 +383,7 @@ class _Search:
             base_digest=digest_of(self.options.engine, base),
             uv=ensure_uv_image(self.options.engine),
             day=plan.day,
+            committed=task.day,
             dates=dates_file(plan, task.day),
             system=plan.system,
             system_versions=shop.versions_of(tuple(plan.system)),

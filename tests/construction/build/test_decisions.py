@@ -228,6 +228,7 @@ def test_a_dockerfile_says_what_everything_is_for() -> None:
         base_digest="sha256:" + "1" * 64,
         uv="beyondswe/uv:1",
         day=date(2021, 1, 1),
+        committed=date(2020, 12, 31),
         dates='exclude-newer = "2021-01-01"\n',
         system={"libpq-dev": "header missing\nRUN echo no"},
         system_versions={"libpq-dev": "13.1"},
