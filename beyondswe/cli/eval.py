@@ -145,6 +145,7 @@ def command(
         summary_model=summary_model,
         web_cache=web_cache,
         model_options=model_options,
+        has_model=model is not None,
         run_folder=runs_dir / run_id,
     )
     chosen, prompt = made_ready.agent, made_ready.prompt
@@ -162,6 +163,7 @@ def command(
             prices=prices,
             rate=rate,
             provider_tools=provider_tools,
+            request=made_ready.request,
         )
     for note in notes:
         say(note)

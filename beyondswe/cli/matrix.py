@@ -18,8 +18,7 @@ import click
 from beyondswe.cli.output import console, emit, say
 
 _OF_SEARCH = ("search_backend", "page_reader", "summary_model", "web_cache")
-_OF_OURS = (*_OF_SEARCH, "options", "model_option")
-"""Keys that only cells of searchswe (and, of them, only those that search) can use; the others go without."""
+"""Keys that only cells of searchswe that search can use; the others go without."""
 _OWN = ("agents", "models", "search", "run_id")
 """Keys of the file that are no options of `eval` by that name."""
 
@@ -53,7 +52,7 @@ def _matrix(command: EvalCommand, ctx: click.Context, words: list[str]) -> int:
     assert path is not None
     cells = make_cells(Path(path), command, prefix)
     if any(OURS not in words for _, words in cells):
-        say(f"options of search and of models go to the cells of {OURS} alone")
+        say(f"options of search go to the cells of {OURS} alone")
     contexts = []
     for run_id, arguments in cells:
         context = command.make_context("eval", [*arguments, *rest, "--run-id", run_id], parent=ctx)
@@ -123,8 +122,8 @@ def make_cells(path: Path, command: click.Command, prefix: str | None) -> list[t
                 cell: dict[str, Any] = {**shared, **model, **agent}
                 if searching is not None:
                     cell["search"] = searching
-                useless = _OF_OURS if cell.get("agent") != OURS else _OF_SEARCH if searching is False else ()
-                cell = {key: value for key, value in cell.items() if key not in useless}
+                if cell.get("agent") != OURS or searching is False:
+                    cell = {key: value for key, value in cell.items() if key not in _OF_SEARCH}
                 words = [begin, cell.get("agent"), cell.get("model"), _SEARCH_WORDS[searching]]
                 run_id = "-".join(_word(str(word)) for word in words if word)
                 if run_id in cells:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -83,6 +83,7 @@ def gateway_settings(
     prices: Path | None,
     rate: float | None,
     provider_tools: bool,
+    request: Mapping[str, Any],
 ) -> tuple[GatewaySettings, list[str]]:
     """Checked: `UsageError` for what cannot work; and notes on what will not be counted."""
     from beyondswe.gateway.metering import Budget
@@ -96,6 +97,7 @@ def gateway_settings(
         prices=read_prices(prices) if prices else {},
         rate=rate,
         provider_tools=provider_tools,
+        request=request,
     )
     return settings, settings.check()
 

@@ -54,9 +54,9 @@ _SEARCH = [
         "model_options",
         multiple=True,
         metavar="K=V",
-        help="How searchswe speaks to the model: tool_calls=xml for models without function calls, "
-        "context_window=N, max_completion_tokens=N, send_reasoning=true; anything else goes into every request "
-        "(temperature=0.2, reasoning_effort=high). Repeatable.",
+        help="Goes into every request of any agent as it stands (temperature=0.2, reasoning_effort=high). "
+        "For searchswe also how it speaks to the model: tool_calls=xml for models without function calls, "
+        "context_window=N, max_completion_tokens=N, send_reasoning=true. Repeatable.",
     ),
 ]
 
@@ -77,6 +77,7 @@ class Searching:
     prompt: str
     asked: dict[str, Any]  # what decides the outcomes, by the words of the command line
     facts: dict[str, Any]  # for run.json
+    request: dict[str, Any]  # what the gateway puts into the calls of an agent that is not ours
 
 
 def searching(
@@ -89,6 +90,7 @@ def searching(
     summary_model: str | None,
     web_cache: Path | None,
     model_options: tuple[str, ...],
+    has_model: bool,
     run_folder: Path,
 ) -> Searching:
     """Checked before anything starts: `UsageError` for keys that are missing and options without effect."""
@@ -106,15 +108,25 @@ def searching(
         "--page-reader": page_reader,
         "--summary-model": summary_model,
         "--web-cache": web_cache,
-        "--model-option": model_options,
     }
     for name, value in given.items():
         if value and not ours:
             raise UsageError(f"{name} has no effect: it is for the agent searchswe, not for {agent.name}")
-        if value and not wanted and name != "--model-option":
+        if value and not wanted:
             raise UsageError(f"{name} has no effect with --no-search")
+    settings = model_settings(parse_options(model_options))
     if not isinstance(agent, SearchSWEAgent):
-        return Searching(agent, wanted, prompt, {"--search": wanted}, {"search": wanted})
+        if own := settings.model_fields_set - {"request"}:
+            raise UsageError(
+                f"--model-option {sorted(own)[0]} has no effect: it is for the agent searchswe, not for {agent.name}"
+            )
+        request = dict(settings.request)
+        if request and not has_model:
+            raise UsageError("--model-option has no effect without --model")
+        asked = {"--search": wanted, "--model-option": request}
+        return Searching(
+            agent, wanted, prompt, asked, {"search": wanted, "model_settings": {"request": request}}, request
+        )
     backend = search_backend or DEFAULT_BACKEND
     if page_reader and backend.partition(":")[0] == "local":
         raise UsageError(
@@ -124,7 +136,7 @@ def searching(
         web=open_web(backend, page_reader or DEFAULT_READER, os.environ) if wanted else None,
         cache=(web_cache or run_folder / "web").resolve(),
         summary_model=summary_model or "",
-        settings=model_settings(parse_options(model_options)),
+        settings=settings,
     )
     facts = options.facts()
     asked = {
@@ -134,4 +146,4 @@ def searching(
         "--summary-model": facts.get("summary_model"),
         "--model-option": facts["model_settings"],
     }
-    return Searching(agent.with_options(options), wanted, prompt, asked, {"search": wanted, **facts})
+    return Searching(agent.with_options(options), wanted, prompt, asked, {"search": wanted, **facts}, {})

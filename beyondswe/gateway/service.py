@@ -142,17 +142,17 @@ class Service:
 
     async def _generate(self, http: HttpRequest, where: Place, raw: bytes) -> Response:
         body = _object(raw)
+        role = self.session.role(http.headers.get(ROLE_HEADER))
+        if self._to.request and role == AGENT:
+            body = _with(body, self._to.request)
+            raw = json.dumps(body).encode()
         told = where.body(body)
         model, stream = str(told.get("model") or ""), bool(told.get("stream"))
         self._check_tools(provider_tools(where.protocol, told))
         if refusal := self.session.refusal(model):
             raise _Refused(400, refusal)
-        role = self.session.role(http.headers.get(ROLE_HEADER))
         if (words := self.session.closing_answer(role)) is not None:
             return _closing(where, told, words, http.url.query)
-        if self._to.request and role == AGENT:
-            body = _with(body, self._to.request)
-            raw = json.dumps(body).encode()
         hide_usage = _lacks_usage(where, told)
         if hide_usage:
             options = body.get("stream_options")

@@ -267,6 +267,11 @@ def test_the_matrix_runs_each_cell_once(
         (["--agent", "searchswe", "--search-backend", "local", "--page-reader", "plain"], "no effect"),
         (["--agent", "nop", "--search-backend", "local"], "it is for the agent searchswe"),
         (["--agent", "searchswe", "--no-search", "--model-option", "tool_calls=sgml"], "tool_calls"),
+        (
+            ["--agent", "nop", "--model", "m", "--model-option", "tool_calls=xml"],
+            "it is for the agent searchswe",
+        ),
+        (["--agent", "nop", "--model-option", "temperature=1"], "no effect without --model"),
     ],
 )
 def test_wrong_use_is_said_before_anything_starts(cli: Cli, words: list[str], why: str) -> None:
