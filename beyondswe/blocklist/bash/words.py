@@ -29,6 +29,8 @@ _PLAIN = {
     '"': '"',
     "?": "?",
 }
+_CASE = re.compile(r"(?<![\w-])(?:case(?=\s+\S+\s+in\s)|esac)(?![\w-])")
+"""Words between which a closing bracket ends a pattern, not a substitution."""
 _NAME = re.compile(r"[A-Za-z_]\w*|[0-9@*#?$!-]")
 
 
@@ -62,9 +64,16 @@ class Scope:
 
 def closing(text: str, start: int, opening: str, close: str) -> int:
     """Where the bracket that was opened before ``start`` closes; the end of the text where it does not."""
-    depth, at = 1, start
+    depth, cases, at = 1, 0, start
     while at < len(text):
         letter = text[at]
+        if letter in "ce" and opening == "(" and (word := _CASE.match(text, at)):
+            cases = max(0, cases + (1 if word[0] == "case" else -1))
+            at = word.end()
+            continue
+        if letter == close and cases and depth == 1:
+            at += 1
+            continue
         if letter == "\\":
             at += 2
             continue
