@@ -91,11 +91,19 @@ class Access:
                 inner = "default" if network is Network.OPEN else "none"
                 opened.link = Link.start(self._engine, forwards, network=inner, run_labels=self._labels)
                 opened.network = opened.link.network
-                opened.sandbox_env = host_environment() if network is Network.OPEN else {}
+                opened.sandbox_env = _open_environment() if network is Network.OPEN else {}
         except BaseException:
             opened.abandon()
             raise
         return opened
+
+
+def _open_environment() -> dict[str, str]:
+    """The host's proxies, but not for the loopback, where the gateway is."""
+    found = host_environment()
+    for name in ("no_proxy", "NO_PROXY") if found else ():
+        found[name] = ",".join(part for part in (found.get(name), "127.0.0.1", "localhost") if part)
+    return found
 
 
 @dataclass
