@@ -46,7 +46,9 @@ class CommandAgent:
         self._layer: Layer | None = None
 
     def prepare(self, python_dir: Path | None = None) -> None:
-        """See to the runtime layer, if it has one: built here if it is not there. Once, before any attempt."""
+        """See to the runtime layer, if it has one: built here if it is not there. Before any attempt."""
+        if self._layer is not None:
+            return
         if self.manifest.runtime is not None and self._folder is not None:
             self._layer, _ = ensure_layer(self.manifest, self._folder, python_dir)
             made_of = f"{self.digest} {self._layer.digest} {self._layer.runtime}"

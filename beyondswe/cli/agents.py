@@ -35,7 +35,7 @@ def list_command(as_json: bool) -> None:
 
     table = Table("agent", "version", "layer", "protocol", "network", "what it is, what it needs")
     for row in rows:
-        words = {None: "needs none", True: "built", False: "not built"}[row["installed"]]
+        words = ("built" if row["installed"] else "not built") if row["runtime"] else "needs none"
         needs = f" Needs {', '.join(row['needs'])}." if row["needs"] else ""
         about = f"{row['description']}{needs}"
         table.add_row(row["name"], row["version"], words, row["protocol"] or "", row["network"], about)
@@ -111,7 +111,6 @@ def check_command(name: str, image: str | None, timeout: float, as_json: bool) -
     agent = load_agent(name)
     if not isinstance(agent, CommandAgent):
         raise UsageError(f"agent {agent.name} works from the host: there is no program of its own to check")
-    agent.prepare()
     engine = Engine.connect()
     checked = check_agent(engine, agent, image or ensure_base_image(engine, on_line=say), timeout=timeout)
     if as_json:
@@ -150,6 +149,6 @@ def _row(manifest: Manifest) -> dict[str, Any]:
         "needs": needs,
         "licence": manifest.licence,
         "runtime": runtime.kind.value if runtime else None,
-        "installed": (layer is not None) if runtime else None,
+        "installed": runtime is None or layer is not None,
         "layer": str(layer.path) if layer else None,
     }

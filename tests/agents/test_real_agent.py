@@ -83,7 +83,7 @@ def test_list_says_what_is_there_and_what_is_needed(solved: Evaluated) -> None:
     rows = {row["name"]: row for row in json.loads(beyondswe("agents", "list", "--json").stdout)}
     assert rows["codex"]["installed"] is True and Path(rows["codex"]["layer"]).is_dir()
     assert rows["codex"]["protocol"] == "responses" and rows["codex"]["version"] == "0.171.0"
-    assert rows["nop"]["installed"] is None
+    assert rows["nop"]["installed"] is True and rows["nop"]["runtime"] is None
     assert any("BEYONDSWE_SWE_AGENT" in need for need in rows["swe-agent"]["needs"])
 
 
