@@ -60,8 +60,12 @@ class Repository:
         return found
 
     @cached_property
-    def python(self) -> float:
-        sizes: dict[str, int] = self.api.get(f"repos/{self.name}/languages").json
+    def python(self) -> float | None:
+        """The share of Python in its code, 0 to 1; None where the API does not say."""
+        try:
+            sizes: dict[str, int] = self.api.get(f"repos/{self.name}/languages").json
+        except NotThere:
+            return None
         code = {
             name: size
             for name, size in sizes.items()
@@ -80,7 +84,10 @@ class Repository:
         return {pull: each for each in landed(self.history) for pull in each.pulls} if self.history else {}
 
     def paths(self, commit: str) -> dict[str, int]:
-        tree = self.api.get(f"repos/{self.name}/git/trees/{commit}?recursive=1").json
+        try:
+            tree = self.api.get(f"repos/{self.name}/git/trees/{commit}?recursive=1").json
+        except NotThere:
+            return {}  # no names are found then
         return {each["path"]: each.get("size", 0) for each in tree["tree"] if each["type"] == "blob"}
 
     def read(self, commit: str, path: str) -> str | None:
@@ -115,9 +122,16 @@ class Candidate:
         """What was there before: in git where a commit names the pull request, else where its own branch left."""
         if self.landed and self.landed.base:
             return self.landed.base.oid
-        found = self.repository.api.get(
-            f"repos/{self.repository.name}/compare/{self.pull.base}...{self.pull.head}"
-        ).json
+        return self.branched_off or self.pull.base
+
+    @cached_property
+    def branched_off(self) -> str:
+        """Where the pull request's branch left; empty where the API cannot compare any more."""
+        ends = f"{self.pull.base}...{self.pull.head}"
+        try:
+            found = self.repository.api.get(f"repos/{self.repository.name}/compare/{ends}").json
+        except NotThere:
+            return ""
         return str(found["merge_base_commit"]["sha"])
 
     @cached_property
@@ -244,12 +258,7 @@ _NEEDED = ("readable difference", "touches source", "touches tests")
 
 def _filters(asked: Asked) -> tuple[Filter[Candidate], ...]:
     def dominant(each: Candidate) -> Answer:
-        share = each.repository.python
-        return (
-            YES
-            if share >= whole.LEAST_PYTHON
-            else Answer(False, f"{share:.0%} of the repository's code is Python")
-        )
+        return _python(each.repository)
 
     def in_time(each: Candidate) -> Answer:
         when = _day(each.pull.merged)
@@ -333,6 +342,8 @@ def _row(candidate: Candidate, reasons: list[str]) -> Row:
             "link_places": {link: candidate.links[link] for link in own if link in candidate.links},
         },
     )
+    if not candidate.landed and not candidate.branched_off:
+        reasons = [*reasons, "base: the API cannot tell where its branch left; the difference may not apply"]
     return issue_row(found, [*reasons, f"problem statement: the text of {made_of}, not read by a person yet"])
 
 
@@ -392,7 +403,13 @@ def _whole(repository: Repository, asked: Asked, funnel: Funnel) -> Row | None:
 
 def _python(repository: Repository) -> Answer:
     share = repository.python
-    return YES if share >= whole.LEAST_PYTHON else Answer(False, f"{share:.0%} of its code is Python")
+    if share is None:
+        return Answer(None, "the API does not say which languages it has")
+    return (
+        YES
+        if share >= whole.LEAST_PYTHON
+        else Answer(False, f"{share:.0%} of the repository's code is Python")
+    )
 
 
 def _day(when: str) -> date:

@@ -9,6 +9,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -102,6 +103,18 @@ class GitHub:
             answer = self.get(path)
             yield from answer.json
             path = answer.next_page
+
+    @cached_property
+    def has_graphql(self) -> bool:
+        """Whether there is GraphQL beside REST; old and foreign servers have none."""
+        try:
+            self.graphql("query { viewer { login } }", {})
+        except NotThere:
+            self.on_wait("the API has no GraphQL; asking by REST alone")
+            return False
+        except DataError:
+            pass  # it answers, and does not like the question: tokens of apps have no viewer
+        return True
 
     def graphql(self, query: str, variables: dict[str, Any]) -> Any:
         """The data that a GraphQL query gives; limits are waited out as above."""

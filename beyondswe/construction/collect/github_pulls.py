@@ -60,12 +60,16 @@ class PullRequest:
 
 def pull_requests(api: GitHub, repo: str) -> Iterator[PullRequest]:
     """The merged pull requests of a repository, newest first. GraphQL wants a token; without one REST is asked."""
-    owner, _, name = repo.partition("/")
-    if not api.token:
-        for item in api.pages(f"repos/{repo}/pulls?state=closed&sort=created&direction=desc&per_page=100"):
-            if item.get("merged_at"):
-                yield _by_rest(api, repo, item)
+    if api.token and api.has_graphql:
+        yield from _pages(api, repo)
         return
+    for item in api.pages(f"repos/{repo}/pulls?state=closed&sort=created&direction=desc&per_page=100"):
+        if item.get("merged_at"):
+            yield _by_rest(api, repo, item)
+
+
+def _pages(api: GitHub, repo: str) -> Iterator[PullRequest]:
+    owner, _, name = repo.partition("/")
     after = None
     while True:
         data = api.graphql(_MANY, {"owner": owner, "name": name, "after": after})
@@ -81,7 +85,7 @@ def pull_requests(api: GitHub, repo: str) -> Iterator[PullRequest]:
 def pull_request(api: GitHub, repo: str, number: int) -> PullRequest:
     """One pull request; `DataError` if it was not merged."""
     owner, _, name = repo.partition("/")
-    if api.token:
+    if api.token and api.has_graphql:
         data = api.graphql(_ONE, {"owner": owner, "name": name, "number": number})
         node = (data.get("repository") or {}).get("pullRequest")
         if node is None:

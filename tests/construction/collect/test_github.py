@@ -222,6 +222,18 @@ def test_whole_repositories_for_doc2repo(
     assert collect(forge, tmp_path, "--force", family="Doc2Repo").json["candidates"] == 0
 
 
+def test_servers_that_know_less_give_less(forge: Forge, tmp_path: Path) -> None:
+    forge.add(7, body=LINK)
+    forge.lacks = {"graphql", "languages", "compare", "/git/trees", "contents"}
+    done = collect(forge, tmp_path, token="secret")
+    assert done.code == 0, done.err
+    assert "asking by REST alone" in done.err
+    (row,) = rows(tmp_path / "c.jsonl")
+    assert (row["base_commit"], row["distributions"]) == ("c" * 40, [])
+    reasons = " ".join(row["review"]["reasons"])
+    assert "does not say which languages" in reasons and "may not apply" in reasons
+
+
 def test_what_the_api_refuses_is_said(forge: Forge, tmp_path: Path) -> None:
     forge.add(9, merged=False)
     assert "not merged" in collect(forge, tmp_path, "--pr", "9").err
