@@ -51,7 +51,8 @@ class CommandAgent:
             return
         if self.manifest.runtime is not None and self._folder is not None:
             self._layer, _ = ensure_layer(self.manifest, self._folder, python_dir)
-            made_of = f"{self.digest} {self._layer.digest} {self._layer.runtime}"
+            version = self._layer.runtime.partition(" from ")[0]  # the same wherever its Python was found
+            made_of = f"{self.digest} {self._layer.digest} {version}"
             self.digest = hashlib.sha256(made_of.encode()).hexdigest()
         else:
             check_opt_in(self.manifest)

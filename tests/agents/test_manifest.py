@@ -195,5 +195,5 @@ def test_a_prompt_file_is_a_template_and_its_faults_are_named(tmp_path: Path) ->
     path.write_text("{% if %}")
     with pytest.raises(UsageError, match="cannot be read"):
         Prompts(str(path), Network.NONE)
-    with pytest.raises(UsageError, match="neither 'default' nor a file"):
+    with pytest.raises(UsageError, match="nor a file"):
         Prompts(str(tmp_path / "none"), Network.NONE)
