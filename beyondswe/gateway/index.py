@@ -8,6 +8,7 @@ and `beyondswe.blocklist` only.
 
 from __future__ import annotations
 
+import contextlib
 import html
 import json
 import re
@@ -17,6 +18,8 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any
 from urllib.parse import quote, unquote, urljoin
+
+import ada_url
 
 from beyondswe.blocklist import file_distribution
 from beyondswe.blocklist.names import canonical
@@ -92,8 +95,9 @@ def read_request(
     host: str, path: str, *, accept: str = "", user_agent: str = "", file_hosts: Iterable[str] = ()
 ) -> IndexRequest | None:
     """What a GET of ``path`` asks of an index; None if nothing. ``file_hosts``: where indexes keep their files."""
-    path = unquote(path.partition("?")[0])
-    path = re.sub(r"/{2,}", "/", path)
+    with contextlib.suppress(ValueError):  # dot segments are taken out as servers do
+        path = str(ada_url.URL(f"https://{host}{path}").pathname)
+    path = re.sub(r"/{2,}", "/", unquote(path.partition("?")[0]))
     last = path.rstrip("/").rpartition("/")[2]
     if found := _NPM_FILE.match(path):
         return IndexRequest(Kind.NPM_FILE, found["name"], filename=found["file"])

@@ -52,7 +52,6 @@ class Egress:
         attempt, _ = self.attempts.of(flow.client_conn)
         self.seen.add(flow.client_conn.id)
         host, port = flow.request.host, flow.request.port
-        note = Note(attempt, "CONNECT", f"{host}:{port}")
         try:
             check_place(attempt.policy, host, port)
             attempt.spend()
@@ -60,6 +59,7 @@ class Egress:
                 raise Refused("protocol", "a tunnel inside a tunnel is closed")
         except Refused as refused:
             flow.response = page(refused)
+            note = Note(attempt, "CONNECT", f"{host}:{port}")
             note.write(refused=refused, status=flow.response.status_code)
             return
         self.tunnels[flow.client_conn.id] = host, port
@@ -133,9 +133,9 @@ class Egress:
             user_agent=headers.get("user-agent", ""),
             file_hosts=self.lookup.file_hosts,
         )
-        if request.method not in {"GET", "HEAD"}:
-            asked = None
         try:
+            if asked and request.method not in {"GET", "HEAD", "OPTIONS"}:
+                raise Refused("protocol", "package indexes are open for reading alone")
             attempt.spend()
             check_request(attempt.policy, facts, asked)
             if attempt.received >= attempt.limits.total:
@@ -356,11 +356,13 @@ class Note:
         self.size = self.removed = self.sent = 0
         self.as_json = self.abbreviated = self.written = False
         self.head = ""
+        attempt.pending.add(self)
 
     def write(self, *, refused=None, status=None):
         if self.written:
             return
         self.written = True
+        self.attempt.pending.discard(self)
         refused = refused or self.refused
         record = {
             "time": self.time.isoformat(timespec="milliseconds").replace("+00:00", "Z"),

@@ -15,6 +15,8 @@ from beyondswe.gateway.egress_rules import EgressPolicy, Refused
 CONNECTIONS = 512  # open at once in one attempt
 RECORDS = 50_000  # lines kept of each decision; what comes after is counted
 
+GRACE = 1.0  # seconds that what is going on at the end is given
+
 _numbers = itertools.count(1)
 
 
@@ -67,6 +69,7 @@ class Attempt:
         self.tasks = set()
         self.server = None
         self.written = Counter()
+        self.pending = set()  # requests that are not written down yet
         self._tokens, self._filled = float(self.limits.burst), time.monotonic()
         self._log = Path(log).open("a", encoding="utf-8", errors="backslashreplace")  # noqa: SIM115
 
@@ -88,7 +91,16 @@ class Attempt:
         self._log.write(json.dumps(record, ensure_ascii=False) + "\n")
         self._log.flush()
 
+    async def settled(self, seconds):
+        """Wait until every request is written down, but no longer than that."""
+        until = time.monotonic() + seconds
+        while self.pending and time.monotonic() < until:
+            await asyncio.sleep(0.02)
+
     def finish(self):
+        for note in list(self.pending):
+            note.error = note.error or "the attempt ended"
+            note.write()
         for decision, count in self.written.items():
             if count > RECORDS:
                 self._log.write(json.dumps({"decision": decision, "not_listed": count - RECORDS}) + "\n")
@@ -137,10 +149,12 @@ class Attempts:
         """No more connections; those that are open are cut and written down."""
         attempt = self._open.pop(name)
         attempt.server.close()
+        await attempt.settled(GRACE)
         for handler in list(attempt.handlers.values()):
             handler.cut()
         if attempt.tasks:
             await asyncio.wait(set(attempt.tasks), timeout=10)
+        await attempt.settled(GRACE)
         attempt.finish()
 
     async def close_all(self):

@@ -33,6 +33,7 @@ HASHED = "/packages/ab/cd/" + "0" * 60
         ("/simple/Tiny_Tool/", "", IndexRequest(Kind.SIMPLE, "tiny-tool")),
         ("/a/mirror/simple/tiny.tool", "", IndexRequest(Kind.SIMPLE, "tiny-tool")),
         ("//simple//tiny%2Dtool/?x=1", "", IndexRequest(Kind.SIMPLE, "tiny-tool")),
+        ("/simple/./x/%2e%2e/tiny-tool/", "", IndexRequest(Kind.SIMPLE, "tiny-tool")),
         ("/simple/", "", IndexRequest(Kind.LISTING)),
         ("/whl/cpu/tiny/", f"{SIMPLE_JSON}, text/html;q=0.1", IndexRequest(Kind.SIMPLE, "tiny")),
         ("/pypi/tiny/json", "", IndexRequest(Kind.JSON_API, "tiny")),
