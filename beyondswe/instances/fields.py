@@ -126,9 +126,11 @@ def network(value: object) -> str:
 
 
 def record(value: object) -> dict[str, Any]:
-    if not isinstance(value, Mapping):
+    """An object, which tables hold as JSON text."""
+    found = _json_object(value) if isinstance(value, str) else value
+    if not isinstance(found, Mapping):
         raise FieldError("not an object", "an object")
-    return dict(value)
+    return dict(found)
 
 
 def commands(value: object) -> tuple[str, ...]:

@@ -1,0 +1,1 @@
+"""Datasets, predictions and trajectories in the formats of others, and back."""
