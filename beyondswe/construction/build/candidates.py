@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import time
 from collections.abc import Callable
@@ -19,6 +20,8 @@ from beyondswe.instances.model import Instance
 
 UNBUILT = "beyondswe/unbuilt"
 """The image of a row that has none yet; no image is called so."""
+
+_MOST_FILES = 5000
 
 DEFAULTS = {
     "": {"image": UNBUILT},
@@ -64,6 +67,27 @@ def _may_be_test_module(path: str) -> bool:
     )
 
 
+def imported_by_tests(tree: Path, script: str = "") -> frozenset[str]:
+    """Top-level modules that the tests of a tree import."""
+    found: set[str] = set()
+    texts = [script]
+    for path in sorted(tree.rglob("*.py"))[:_MOST_FILES]:
+        name = path.relative_to(tree).as_posix()
+        if _is_test_module(name) or _may_be_test_module(name) or path.name == "conftest.py":
+            texts.append(path.read_text(encoding="utf-8", errors="replace"))
+    for text in texts:
+        try:
+            nodes = list(ast.walk(ast.parse(text)))
+        except (SyntaxError, ValueError):
+            continue
+        for node in nodes:
+            if isinstance(node, ast.Import):
+                found |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                found.add(node.module.partition(".")[0])
+    return frozenset(found)
+
+
 def make_task(options: Options, instance: Instance, scratch: Path, say: Callable[[str], None]) -> Task:
     """Everything about a candidate that does not need a container."""
     if not instance.repo:
@@ -83,13 +107,17 @@ def make_task(options: Options, instance: Instance, scratch: Path, say: Callable
     wanted = candidates(facts, day, list(RELEASED))
     python = wanted[0] if wanted else "3.11"
     say(f"Python {python} is of the time; packages as of {as_of(day, python)}")
+    after_facts = read_facts(after, python)
+    if why := patched(after, instance.f2p_patch):  # where it must apply, it says so again
+        say(f"the hidden tests do not apply to plain files: {why}")
     return Task(
         instance=instance,
         history=history,
         commit=commit,
         day=day,
         base=read_facts(tree, python),
-        after=read_facts(after, python),
+        after=after_facts,
+        imported=imported_by_tests(after, instance.f2p_script),
         tests=suite_modules(tree) if instance.is_doc2repo else hidden_tests(instance),
         bundle=history.bundle(commit, scratch),
         tree=tree,

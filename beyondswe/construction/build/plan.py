@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 
@@ -57,17 +57,21 @@ class Plan:
         return "; ".join(dict.fromkeys(need.source for need in self.requirements.get(name, ())))
 
 
-def first_plan(base: Facts, after: Facts, python: str, commit_day: date, *, upgrade: bool) -> Plan:
-    """What the repository says, before anything was tried.
+def first_plan(
+    base: Facts, after: Facts, python: str, commit_day: date, *, upgrade: bool, imported: Collection[str] = ()
+) -> Plan:
+    """What the repository says, before anything was tried. ``imported``: top-level modules that tests import,
+    which decide what is taken of developers' and optional requirements.
 
     ``after`` are the facts once the reference change is applied: what it adds must be there as well, because
     nothing is installed later; where both name a package and ``upgrade`` (DepMigrate) is set, it wins.
     """
     wanted: dict[str, dict[str, Need]] = {}
     has_tests = any(need.level is Level.TEST for need in (*base.needs, *after.needs))
+    names = {canonicalize_name(known.PACKAGE_OF_MODULE.get(module) or module) for module in imported}
     changed = {need.name for need in set(after.needs) ^ set(base.needs)}
     for need in (*after.needs, *base.needs):
-        if not _is_wanted(need, has_tests) or need.name == canonicalize_name(base.name or "-"):
+        if not _is_wanted(need, has_tests, names) or need.name == canonicalize_name(base.name or "-"):
             continue
         held = wanted.setdefault(need.name, {})
         if need not in after.needs and upgrade and need.name in changed and held:
@@ -87,14 +91,24 @@ def first_plan(base: Facts, after: Facts, python: str, commit_day: date, *, upgr
     return Plan(python, pythons.as_of(commit_day, python), requirements)
 
 
-def _is_wanted(need: Need, has_tests: bool) -> bool:
+def _is_wanted(need: Need, has_tests: bool, imported: Collection[str]) -> bool:
     if need.name in TOOLS:
         return False
     if need.level in (Level.BUILD, Level.RUN):
         return True
+    if need.name in imported:
+        return True
     if need.name in known.NOT_FOR_TESTS or need.name in _REPORTS:
         return False
-    return need.level is Level.TEST or (need.level is Level.DEV and not has_tests)
+    if need.level is Level.TEST:
+        return True
+    return need.level is Level.DEV and not has_tests and bool(_FOR_TESTS.match(need.name))
+
+
+_FOR_TESTS = re.compile(
+    r"pytest|hypothesis|nose|mock|unittest|test|freez|responses|respx|vcr|faker|factory|flaky|xdist"
+)
+"""What tests run with although they do not import it."""
 
 
 _REPORTS = frozenset({"coverage", "codecov", "coveralls", "python-coveralls", "tox", "nox"})

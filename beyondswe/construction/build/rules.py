@@ -157,7 +157,9 @@ class _Search:
         base = ensure_base_image(options.engine, self.python, python_dir=folder, on_line=task.say)
         shop = self._open(base)
         try:
-            plan = first_plan(task.base, task.after, self.python, task.day, upgrade=task.upgrade)
+            plan = first_plan(
+                task.base, task.after, self.python, task.day, upgrade=task.upgrade, imported=task.imported
+            )
             state, hint = self._improve(shop, plan, task.tests, self.options.tries)
             if state.report.passed == 0 and (path := self._missed_submodule(state.report.log)):
                 raise _Hopeless("tests", f"they need the submodule {path}, which is a repository of its own")

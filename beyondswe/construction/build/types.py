@@ -46,6 +46,7 @@ class Task:
     bundle: bytes
     tree: Path  # the base commit's files
     say: Callable[[str], None]
+    imported: frozenset[str] = frozenset()  # top-level modules that tests import
     deadline: float = field(default_factory=lambda: time.monotonic() + 3600)
 
     @property

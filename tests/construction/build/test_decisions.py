@@ -137,6 +137,22 @@ def test_the_first_plan_takes_what_tests_need_and_no_more() -> None:
     assert said([facts])["sphinx"] == "sphinx"
 
 
+def test_what_tests_import_decides_on_developers_requirements() -> None:
+    needs = (
+        need("numpy", Level.DEV),
+        need("PyYAML<6", Level.EXTRA),
+        need("pytest-mock", Level.DEV),
+        need("sphinx", Level.DEV),
+    )
+    facts = Facts(needs=needs)
+    plan = first_plan(facts, facts, "3.9", date(2022, 1, 1), upgrade=False, imported={"yaml", "os"})
+    assert {"pyyaml", "pytest-mock"} <= set(plan.requirements) and not {"numpy", "sphinx"} & set(
+        plan.requirements
+    )
+    wanted = first_plan(facts, facts, "3.9", date(2022, 1, 1), upgrade=False, imported={"sphinx"})
+    assert "sphinx" in wanted.requirements
+
+
 def test_a_pytest_that_the_runner_cannot_run_is_not_taken() -> None:
     for said_there, kept in (
         ("pytest==2.8.0", False),
