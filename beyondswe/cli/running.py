@@ -162,6 +162,7 @@ def carry_out(
     """
     from beyondswe.errors import BeyondSWEError
     from beyondswe.gateway.access import Access, AccessSettings, check_access
+    from beyondswe.gateway.proxy_build import is_built
     from beyondswe.reports.failures import first_failures
     from beyondswe.reports.report import make_report
     from beyondswe.reports.table import show
@@ -185,6 +186,8 @@ def carry_out(
         say(f"run {run_id}{' goes on' if run.resumed else ''}, {run.folder.path}")
         say_capped(settings.limits_asked, limits, capping)
         labels = run_labels(run_id)
+        if access.policy is not None and not is_built():
+            say("making the environment of the egress proxy, once")
         try:
             with Access(engine, access, labels) as opened:
                 attempts = Attempts(

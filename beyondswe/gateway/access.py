@@ -59,6 +59,8 @@ class Access:
         self._proxy = EgressProxy() if settings.policy else None
 
     def __enter__(self) -> Self:
+        if self._proxy is not None:
+            self._proxy.start()
         return self
 
     def __exit__(

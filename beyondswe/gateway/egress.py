@@ -101,6 +101,13 @@ class EgressProxy:
         self._lock = threading.Lock()
         self._number = 0
 
+    def start(self) -> None:
+        """Start the process now, its environment made if need be: what is wrong with it is told before anything
+        begins.
+        """
+        with self._lock:
+            self._start()
+
     def open(self, policy: EgressPolicy) -> EgressAttempt:
         """A way out for one attempt; the caller closes it."""
         with self._lock:

@@ -37,6 +37,11 @@ def proxy_python() -> Path:
     return python
 
 
+def is_built() -> bool:
+    """Whether the environment is there, so that nothing has to be fetched."""
+    return _is_ready(environment_folder())
+
+
 def environment_folder() -> Path:
     """Where the environment is, or will be."""
     what = hashlib.sha256(resource("harness", "proxy", "requirements.lock").read_bytes())

@@ -61,6 +61,7 @@ def test_the_wheel_carries_the_folders_that_lie_outside_the_package(built: Path)
         "harness/runner/",
         "harness/prompts/",
         "harness/agents/",
+        "harness/proxy/",
         "dockerfiles/",
         "data/demo/",
         "data/pypi/",
