@@ -7,6 +7,8 @@ default to ``input``. It comes before the known prices.
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from decimal import Decimal
 from fnmatch import fnmatchcase
 from functools import cache
@@ -59,6 +61,16 @@ class Prices:
 
     def knows(self, model: str) -> bool:
         return self.cost(model, Tokens(input=1, output=1)) is not None
+
+    def knows_frugally(self, model: str) -> bool:
+        """The same, asked of a process of its own: the known prices take tens of MiB to read."""
+        if any(fnmatchcase(model, pattern) for pattern in self.own):
+            return True
+        command = [sys.executable, "-m", "beyondswe.gateway.prices", model]
+        return (
+            subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False).returncode
+            == 0
+        )
 
 
 def read_prices(path: Path) -> dict[str, Price]:
@@ -113,3 +125,7 @@ def _reference(model: str) -> tuple[str, str | None] | None:
             continue
         return name, by
     return None
+
+
+if __name__ == "__main__":
+    sys.exit(not Prices().knows(sys.argv[1]))

@@ -59,7 +59,7 @@ class GatewaySettings:
         from beyondswe.errors import UsageError
 
         Upstream.from_environment(self.url, os.environ)
-        if Prices(dict(self.prices)).knows(self.model):
+        if Prices(dict(self.prices)).knows_frugally(self.model):
             return []
         if self.budget.max_cost is not None:
             raise UsageError(

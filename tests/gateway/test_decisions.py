@@ -121,6 +121,8 @@ def test_prices_come_from_the_file_then_from_what_is_known(tmp_path: Path) -> No
     assert known is not None and 0 < known < 3.0
     assert Prices().cost("anthropic/claude-sonnet-4-5", Tokens(million, 0, million)) == known
     assert Prices().cost("nobody-knows-it", Tokens(1, 1)) is None
+    asked = [prices.knows_frugally(name) for name in ("mine-large", "claude-sonnet-4-5", "nobody-knows-it")]
+    assert asked == [True, True, False]
     for text in ("m: {input: -1, output: 1}", "m: {inputs: 1, output: 1}", "- a", ": :"):
         file.write_text(text)
         with pytest.raises(DataError, match="--prices"):
