@@ -11,12 +11,13 @@ from typing import Any
 
 from beyondswe.gateway.conversation import Reply, Request, Tokens
 from beyondswe.gateway.metering import AGENT, OTHER, Budget, Meter, estimate
+from beyondswe.gateway.pacing import GIVEN_UP
 from beyondswe.gateway.prices import Prices
 from beyondswe.gateway.recorder import Recorder, now
 
 CUT_OFF_ANSWERS = 10
 """Closing answers after the budget is used up; an agent that still asks is ended by the harness."""
-FAILURES = 2
+FAILURES = 3
 """Calls in a row that failed at the upstream, each after all its tries, until the harness ends the attempt."""
 
 
@@ -55,8 +56,8 @@ class Session:
         self._succeeded = 0
         self._failed = 0
         self._failed_in_row = 0
+        self._answered: set[str] = set()  # models
         self._fault: dict[str, Any] | None = None
-        self._cancelled: set[asyncio.Task[Any]] = set()
 
     def admits(self, token: str) -> bool:
         return hmac.compare_digest(token.encode(), self.options.token.encode())
@@ -97,7 +98,9 @@ class Session:
     ) -> None:
         """A call got no answer. ``final``: by a fault of the upstream or the key; else of the request."""
         self.meter.failed(role)
-        if final:
+        # a side request for a model that the upstream does not have is no sign that it is away
+        elsewhere = bool(self._answered) and facts.get("model") not in self._answered and status in GIVEN_UP
+        if final and not elsewhere:
             self._failed += 1
             self._failed_in_row += 1
             self._fault = {"status": status, "error": error}
@@ -123,6 +126,7 @@ class Session:
             cost = self._prices.cost(reply.model, tokens)
         self._succeeded += 1
         self._failed_in_row = 0
+        self._answered.add(str(facts.get("model")))
         self.meter.finish(model, role, reply, tokens, cost)
         entry = self._entry(
             facts,

@@ -229,10 +229,25 @@ def test_an_upstream_that_fails_to_the_last_is_known(
     assert got.status_code == status and "scripted fault" in got.text
     assert len(upstream.requests) == tries
     attempt.ask("messages", text="again")
-    state = attempt.close().state
+    assert not attempt.state["over"]
+    attempt.ask("messages", text="and again")
     theirs = status != 400  # a bad request is the agent's own fault
-    assert state["upstream"]["failing"] is theirs and state["upstream"]["failed"] == 2 * theirs
-    assert state["over"] and state["usage"]["turns"] == 0
+    assert attempt.state["over"] is theirs
+    state = attempt.close().state
+    assert state["upstream"]["failing"] is theirs and state["upstream"]["failed"] == 3 * theirs
+    assert state["usage"]["turns"] == 0
+
+
+def test_a_side_request_for_a_model_that_is_not_there_is_no_outage(open_attempt: Open, model: Model) -> None:
+    missing = {"steps": [{"do": "http", "status": 404, "always": True}]}
+    upstream = model({"small": missing, "default": WORK})
+    attempt = open_attempt(upstream.url)
+    assert [attempt.ask("chat", model=name).status_code for name in ("small", "m", "small")] == [
+        404,
+        200,
+        404,
+    ]
+    assert not attempt.close().state["upstream"]["failing"]
 
 
 def test_an_upstream_that_is_not_there_is_a_bad_gateway(open_attempt: Open) -> None:
