@@ -1,9 +1,16 @@
-"""Text out of what a server sends: HTML by trafilatura, PDF by pypdf, plain text as it is."""
+"""Text out of what a server sends: HTML by trafilatura, PDF by pypdf, plain text as it is.
+
+What strangers send is taken apart in a process of its own (`extracted`), within limits on time and memory: a
+document can be made so that its reader never comes to an end.
+"""
 
 from __future__ import annotations
 
 import io
+import json
 import re
+import subprocess
+import sys
 
 from beyondswe.search.types import WebFault
 
@@ -85,3 +92,41 @@ def _decode(data: bytes, charset: str | None) -> str:
         return data.decode(charset or "utf-8", "replace")
     except LookupError:
         return data.decode("utf-8", "replace")
+
+
+_SECONDS, _MEMORY = 60, 4 << 30
+
+
+def extracted(data: bytes, content_type: str, *, name: str) -> tuple[str, str, str]:
+    """`readable`, in a process of its own."""
+    words = [sys.executable, "-m", "beyondswe.search.extract", content_type, name]
+    try:
+        done = subprocess.run(words, input=data, capture_output=True, timeout=_SECONDS, check=False)
+        found = json.loads(done.stdout)
+    except subprocess.TimeoutExpired:
+        raise WebFault(f"{name} cannot be read: it takes more than {_SECONDS} s") from None
+    except ValueError:
+        raise WebFault(
+            f"{name} cannot be read: it takes more memory than it may, or breaks its reader"
+        ) from None
+    if "fault" in found:
+        raise WebFault(str(found["fault"]))
+    return str(found["title"]), str(found["text"]), str(found["media_type"])
+
+
+def main() -> None:
+    """Document on standard input, content type and name as arguments, JSON on standard output."""
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+    resource.setrlimit(resource.RLIMIT_CPU, (_SECONDS, _SECONDS))
+    try:
+        title, text, media_type = readable(sys.stdin.buffer.read(), sys.argv[1], name=sys.argv[2])
+        found = {"title": title, "text": text, "media_type": media_type}
+    except WebFault as fault:
+        found = {"fault": str(fault)}
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -18,7 +18,7 @@ from urllib.parse import urljoin, urlsplit
 
 import httpx
 
-from beyondswe.search.extract import readable
+from beyondswe.search.extract import extracted
 from beyondswe.search.types import Hop, Page, WebFault
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class PlainReader:
         final, answer, body = follow(url, check, tell_both, body=True)
         if answer.status_code >= 400:
             raise WebFault(f"{final} answers {answer.status_code} {answer.reason_phrase}")
-        title, text, media_type = readable(body, answer.headers.get("content-type", ""), name=final)
+        title, text, media_type = extracted(body, answer.headers.get("content-type", ""), name=final)
         return Page(title, text, tuple(hops), media_type)
 
 

@@ -66,6 +66,7 @@ class WebTools:
                 "work on, or leads to it. Look for documentation and for other projects instead."
             )
         except WebFault as fault:
+            self._log.add("GET", url, tool="link_summary", error=str(fault))
             return f"Error: {fault}"
         final = page.hops[-1].url
         try:
