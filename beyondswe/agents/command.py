@@ -7,7 +7,7 @@ import io
 import re
 import shlex
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -102,6 +102,8 @@ class CommandAgent:
         status, error = ending(seen)
         if status is AgentStatus.ERROR and (kills := _memory_kills(sandbox)):
             error = f"{error}; out of memory: {kills} of its processes were killed at the limit"
+        if status is AgentStatus.ERROR and (missing := _missing(sandbox, manifest.needs)):
+            error = f"{error}; the image lacks {', '.join(missing)}, which the agent needs"
         return AgentEnd(status, result.exit_code, error, log, files, transcript)
 
     def account(
@@ -178,6 +180,16 @@ def _model_env(model: ModelAccess | None) -> dict[str, str]:
         "BEYONDSWE_MODEL_URL": model.url,
         "BEYONDSWE_MODEL_TOKEN": model.token,
     }
+
+
+def _missing(sandbox: Sandbox, needs: Sequence[str]) -> list[str]:
+    """Which of the programs that an agent needs the image lacks; needs that are no program's name are not asked."""
+    programs = [name for name in needs if re.fullmatch(r"[\w.+-]+", name)]
+    if not programs:
+        return []
+    ask = f"for name in {' '.join(programs)}; do command -v $name > /dev/null || echo $name; done"
+    answer = sandbox.run(ask, timeout=20, user="0", cwd="/").stdout.decode("utf-8", "replace").split()
+    return [name for name in programs if name in answer]
 
 
 def _memory_kills(sandbox: Sandbox) -> int:

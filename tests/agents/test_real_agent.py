@@ -101,12 +101,12 @@ def test_check_runs_it_and_fails_with_the_reason(solved: Evaluated, base_image: 
     folder = tmp_path / "idle"
     folder.mkdir()
     (folder / "agent.yaml").write_text(
-        "name: idle\nprotocol: chat\nnetwork: model\ncommand: [sh, -c, exit 3]\n"
+        "name: idle\nprotocol: chat\nnetwork: model\nneeds: [no-such-program]\ncommand: [sh, -c, exit 3]\n"
     )
     failed = beyondswe("agents", "check", str(folder), "--image", base_image, "--json")
     document = json.loads(failed.stdout)
     assert failed.returncode == 1 and not document["ok"]
-    assert "exit code 3" in " ".join(document["problems"])
+    assert "exit code 3; the image lacks no-such-program" in " ".join(document["problems"])
     assert "asked the model nothing by the protocol chat" in " ".join(document["problems"])
 
 
