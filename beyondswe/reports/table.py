@@ -105,7 +105,11 @@ def notes(report: dict[str, Any]) -> list[str]:
         )
     if excluded := report["dataset"].get("excluded"):
         names = ", ".join(list(excluded)[:5]) + (", …" if len(excluded) > 5 else "")
-        lines.append(f"{len(excluded)} instances of the dataset are excluded, with reasons in run.json: {names}")
+        lines.append(
+            f"{len(excluded)} instances of the dataset are excluded, with reasons in run.json: {names}"
+        )
+    if hosts := report.get("allow_hosts"):
+        lines.append(f"network {report['network']}; allowed beside: {', '.join(hosts)}")
     lines.append(
         "statuses: "
         + (", ".join(f"{count} {name}" for name, count in _by_count(report["statuses"])) or "none")
