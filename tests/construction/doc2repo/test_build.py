@@ -11,7 +11,7 @@ import pytest
 from beyondswe.sandbox.engine import Engine
 from tests.construction.collect.histories import Work, beyondswe, rows
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.slow]
 
 TREE = {
     "README.md": "# Tidal\n\nTidal tells tides.\n\n## Usage\n\n```python\nimport tidal\ntidal.period()\n```\n",
