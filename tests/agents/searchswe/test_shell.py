@@ -38,8 +38,8 @@ def test_exit_codes_and_both_streams_in_order(shell: Shell) -> None:
 
 def test_the_time_limit_ends_the_command_and_not_the_shell(shell: Shell) -> None:
     _out(shell, "X=before")
-    ran = shell.run("echo begun; X=after; while :; do :; done", timeout=2)
-    assert (ran.exit_code, ran.output) == (None, "begun\n")
+    ran = shell.run("echo begun; X=after; while :; do :; done", timeout=5)
+    assert ran.exit_code is None and ran.output.startswith("begun\n")
     assert _out(shell, "echo $X") == "before\n"
 
 
@@ -94,7 +94,7 @@ def test_endless_output_is_kept_in_bounds(shell: Shell) -> None:
     ran = shell.run("echo first; yes | head -c 6000000; echo last", timeout=60)
     assert ran.output.startswith("first\n") and ran.output.endswith("last\n")
     assert len(ran.output) < 2_200_000 and "bytes of output were dropped" in ran.output
-    ran = shell.run("yes", timeout=3)
+    ran = shell.run("yes", timeout=5)
     assert ran.exit_code is None and ran.output.startswith("y\n") and len(ran.output) < 2_200_000
 
 
