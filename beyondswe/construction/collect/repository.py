@@ -7,6 +7,7 @@ asks `git_directory`.
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import subprocess
 from collections.abc import Callable, Iterator
@@ -202,8 +203,14 @@ def _time(seconds: str) -> datetime:
         return datetime.fromtimestamp(0, UTC)
 
 
+_PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
+_NETWORK = (*_PROXIES, *map(str.upper, _PROXIES), "GIT_SSL_CAINFO", "SSL_CERT_FILE")
+"""What this machine needs to reach the web; nothing else of the caller's environment gets to git."""
+
+
 def _git(git_dir: Path | None, *arguments: str) -> bytes:
-    where = {"GIT_DIR": str(git_dir)} if git_dir else {}
+    where = {name: os.environ[name] for name in _NETWORK if name in os.environ}
+    where |= {"GIT_DIR": str(git_dir)} if git_dir else {}
     ended = subprocess.run(
         hostgit.command(*arguments),
         stdin=subprocess.DEVNULL,
