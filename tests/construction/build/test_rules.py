@@ -92,10 +92,9 @@ def test_the_upgraded_dependency_is_there_and_the_repository_is_the_one_before(p
     assert verified(place)[row["instance_id"]]["FAIL_TO_PASS"] == ["tests/test_period.py::test_it"]
 
 
-@pytest.mark.parametrize("recipe_id", ["utm_equator_and_date_line", "requests_mock_urllib3_2"])
-def test_two_source_releases_as_a_merged_pull_request(place: Place, recipe_id: str, tmp_path: Path) -> None:
+def test_two_source_releases_as_a_merged_pull_request(place: Place, tmp_path: Path) -> None:
     """The older release is the base, what the newer one changes is the pull request."""
-    (recipe,) = load_recipes("pypi", [recipe_id])
+    (recipe,) = load_recipes("pypi", ["utm_equator_and_date_line"])
     source = recipe.source
     assert isinstance(source, ReleasesSource) and source.old is not None
     work = Work(tmp_path / "repos" / "harbour" / "released")
