@@ -153,8 +153,8 @@ class Web:
         return self._page(path)
 
     def _page(self, path: str) -> Answer:
-        if path.startswith("/to/"):
-            return Answer(302, headers={"Location": "https://" + path.removeprefix("/to/")})
+        if path == "/away":  # its address does not show where it leads
+            return Answer(302, headers={"Location": f"https://{FORGE}/{TARGET}/pull/7.diff"})
         if path.startswith("/bytes/"):
             return Answer(200, b"x" * int(path.rpartition("/")[2]))
         if path.startswith("/endless"):
