@@ -146,6 +146,7 @@ def command(
         web_cache=web_cache,
         model_options=model_options,
         has_model=model is not None,
+        dataset=dataset,
         run_folder=runs_dir / run_id,
     )
     chosen, prompt = made_ready.agent, made_ready.prompt

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-DEFAULT_BACKEND, DEFAULT_READER = "serpapi", "jina"
+DEFAULT_READER = "jina"
 
 _SEARCH = [
     click.option(
@@ -27,9 +27,10 @@ _SEARCH = [
     click.option(
         "--search-backend",
         metavar="B",
-        help="Where searchswe searches: serpapi (default), searxng, brave, serper, or local (the documents of the "
-        "demo dataset, local:DIR for a folder of yours). Keys and addresses come from the environment: "
-        "SERPAPI_API_KEY, SEARXNG_URL, BRAVE_API_KEY, SERPER_API_KEY.",
+        help="Where searchswe searches: serpapi, searxng, brave, serper, or local (the documents of the demo dataset, "
+        "local:DIR for a folder of yours). Keys and addresses come from the environment: SERPAPI_API_KEY, "
+        "SEARXNG_URL, BRAVE_API_KEY, SERPER_API_KEY. Default: the first of these that is set; where none is, local "
+        "for the demo dataset.",
     ),
     click.option(
         "--page-reader",
@@ -91,6 +92,7 @@ def searching(
     web_cache: Path | None,
     model_options: tuple[str, ...],
     has_model: bool,
+    dataset: str,
     run_folder: Path,
 ) -> Searching:
     """Checked before anything starts: `UsageError` for keys that are missing and options without effect."""
@@ -98,7 +100,7 @@ def searching(
     from beyondswe.agents.searchswe.agent import SearchOptions, SearchSWEAgent
     from beyondswe.agents.searchswe.settings import model_settings, parse_options
     from beyondswe.errors import UsageError
-    from beyondswe.search.options import open_web
+    from beyondswe.search.options import default_backend, open_web
 
     ours = isinstance(agent, SearchSWEAgent)
     wanted = ours if search is None else search
@@ -127,7 +129,7 @@ def searching(
         return Searching(
             agent, wanted, prompt, asked, {"search": wanted, "model_settings": {"request": request}}, request
         )
-    backend = search_backend or DEFAULT_BACKEND
+    backend = search_backend or default_backend(os.environ, dataset)
     if page_reader and backend.partition(":")[0] == "local":
         raise UsageError(
             "--page-reader has no effect with --search-backend local, which reads its own documents"

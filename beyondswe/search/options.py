@@ -24,6 +24,21 @@ class Web:
     reader: Reader
 
 
+def default_backend(environ: Mapping[str, str], dataset: str) -> str:
+    """The first backend that the environment has a key (or an address) for; for the demo, whose web is made up,
+    its own documents where there is none. `UsageError` where nothing is there.
+    """
+    for name, (key, address, _) in ENVIRONMENT.items():
+        if environ.get(key or address):
+            return name
+    if dataset == "demo":
+        return "local"
+    raise UsageError(
+        "search needs an engine: set SERPAPI_API_KEY (or SEARXNG_URL, BRAVE_API_KEY, SERPER_API_KEY), name documents "
+        "by --search-backend local:DIR, or go without by --no-search"
+    )
+
+
 def open_web(backend: str, reader: str, environ: Mapping[str, str]) -> Web:
     """``backend`` is one of `BACKENDS`, or ``local:DIR``; ``reader`` one of `READERS`. `UsageError` where a
     key, an address or a folder is missing.

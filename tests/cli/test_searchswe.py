@@ -264,7 +264,9 @@ def test_the_matrix_runs_each_cell_once(
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (["--agent", "searchswe"], "needs its key in the environment variable SERPAPI_API_KEY"),
+        (["--agent", "searchswe", "--search-backend", "serpapi"], "environment variable SERPAPI_API_KEY"),
+        (["--agent", "searchswe", "--dataset", "pypi"], "search needs an engine"),
+        (["--agent", "searchswe"], "needs a model"),
         (["--agent", "searchswe", "--no-search"], "needs a model"),
         (["--agent", "searchswe", "--search-backend", "bing"], "there are serpapi"),
         (["--agent", "searchswe", "--no-search", "--search-backend", "local"], "no effect with --no-search"),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from beyondswe.errors import UsageError
-from beyondswe.search.options import open_web
+from beyondswe.search.options import default_backend, open_web
 from beyondswe.search.types import SearchResult, WebFault
 from tests.search.conftest import Answer
 
@@ -170,6 +170,14 @@ def test_local_documents_are_found_by_their_words(tmp_path: Path) -> None:
     assert "All about frames" in page.text
     with pytest.raises(WebFault, match="not among the local documents"):
         web.reader.read("https://docs.example/elsewhere", lambda _: None, lambda _: None)
+
+
+def test_the_default_goes_by_what_the_environment_has() -> None:
+    assert default_backend({"BRAVE_API_KEY": "k", "SERPER_API_KEY": "k"}, "demo") == "brave"
+    assert default_backend({"SEARXNG_URL": "http://127.0.0.1:1"}, "pypi") == "searxng"
+    assert default_backend({"SERPAPI_API_KEY": ""}, "demo") == "local"
+    with pytest.raises(UsageError, match="search needs an engine"):
+        default_backend({}, "pypi")
 
 
 def test_the_demo_brings_its_own_web() -> None:
