@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 
 from beyondswe.agents.searchswe.editor import Editor
-from beyondswe.sandbox.docker import DockerSandbox
+from beyondswe.agents.searchswe.shell import Shell
+from beyondswe.sandbox.docker import DockerSandbox, start_sandbox
+from beyondswe.sandbox.engine import Engine
+from beyondswe.sandbox.types import Limits
 
 
 class _At:
@@ -84,7 +87,7 @@ def test_a_folder_two_levels_deep(at: _At) -> None:
         ("view", "/tmp/e/pipe", {}, "no regular file"),
         ("create", "/tmp/e/two", {"file_text": "x"}, "is there already"),
         ("create", "/tmp/e/x", {}, "needs file_text"),
-        ("create", "/tmp/e/two/x", {"file_text": "x"}, "cannot be made"),
+        ("create", "/tmp/e/two/x", {"file_text": "x"}, "cannot be written"),
         ("str_replace", "/tmp/e/two", {"old_str": "same"}, "stands 2 times in /tmp/e/two (lines 1, 3)"),
         ("str_replace", "/tmp/e/two", {"old_str": "none"}, "does not stand"),
         ("str_replace", "/tmp/e", {"old_str": "none"}, "is a folder"),
@@ -104,3 +107,20 @@ def test_long_files_are_cut(at: _At) -> None:
     at.sh("seq 20000 > /tmp/e/long")
     shown = at.edit("view", "/tmp/e/long")
     assert len(shown) < 33_000 and "characters were cut" in shown and shown.endswith("20000")
+
+
+def test_the_editor_may_do_what_the_images_user_may(engine: Engine, base_image: str) -> None:
+    sandbox = start_sandbox(
+        engine, base_image, workdir="/tmp", limits=Limits(cpus=1, memory=1 << 30), user="1000"
+    )
+    try:
+        at = _At(sandbox)
+        assert at.edit("create", "/var/tmp/w/a.py", file_text="x").startswith("Created")
+        assert at.sh("stat -c %u /var/tmp/w /var/tmp/w/a.py") == "1000\n1000\n"
+        assert "cannot be written: no permission" in at.edit("create", "/etc/a.py", file_text="x")
+        assert "cannot be written" in at.edit("insert", "/etc/passwd", insert_line=0, new_str="x")
+        shell = Shell(sandbox, "/var/tmp")
+        assert shell.run("X=1; id -u", timeout=30).output == "1000\n"
+        assert shell.run("echo $X; cat w/a.py", timeout=30).output == "1\nx"
+    finally:
+        sandbox.stop()
