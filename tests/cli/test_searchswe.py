@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
+from beyondswe.agents.loader import load_agent
+from beyondswe.cli.eval import _network
 from beyondswe.resources import resource
 from tests.cli.conftest import GOOD, Cli
 
@@ -259,6 +261,26 @@ def test_the_matrix_runs_each_cell_once(
     assert [report["usage"] for report in again.json["runs"]] == [
         report["usage"] for report in done.json["runs"]
     ]
+
+
+@pytest.mark.parametrize(
+    ("agent", "asked", "search", "model", "network"),
+    [
+        ("searchswe", None, True, True, "filtered"),
+        ("searchswe", None, False, True, "model"),
+        ("searchswe", "model", True, True, "model"),
+        ("nop", None, True, False, "filtered"),
+        ("nop", None, False, False, "none"),
+        ("oracle", None, False, False, "none"),
+        ("codex", None, True, True, "filtered"),
+        ("codex", None, False, True, "model"),
+        ("codex", "open", True, True, "open"),
+    ],
+)
+def test_search_opens_the_filtered_web_for_any_agent(
+    agent: str, asked: str | None, search: bool, model: bool, network: str
+) -> None:
+    assert _network(load_agent(agent), asked, has_model=model, search=search) == network
 
 
 @pytest.mark.parametrize(
