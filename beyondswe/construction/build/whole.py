@@ -83,16 +83,23 @@ def build_whole(
             "extra": {**task.instance.extra, "reference_commit": task.commit},
         }
     )
-    for _ in range(_TRIMMINGS):
-        given = with_files(instance, made, folder, task.day)
-        accepted, failed = _accept(options, task, given)
-        if not failed:
-            return Whole(given.model_copy(update={"test_suite_num": accepted.turned}), recipe, accepted)
-        suite = without_tests(made.suite, failed)
-        made = replace(made, masked=replace(made.masked, suite=suite), left_out=(*made.left_out, *failed))
-    raise BuildStopped(
-        "acceptance", f"{len(failed)} tests of the suite do not pass on the reference: {failed[0]}"
-    )
+    given = instance
+    try:
+        for _ in range(_TRIMMINGS):
+            given = with_files(instance, made, folder, task.day)
+            accepted, failed = _accept(options, task, given)
+            if not failed:
+                return Whole(given.model_copy(update={"test_suite_num": accepted.turned}), recipe, accepted)
+            suite = without_tests(made.suite, failed)
+            made = replace(made, masked=replace(made.masked, suite=suite), left_out=(*made.left_out, *failed))
+        raise BuildStopped(
+            "acceptance", f"{len(failed)} tests of the suite do not pass on the reference: {failed[0]}"
+        )
+    except BaseException:  # no files of a row that is not there
+        for name in filter(None, (given.test_suite, given.reference_archive)):
+            if name.startswith(f"{instance.instance_id}."):
+                (folder / name).unlink(missing_ok=True)
+        raise
 
 
 def emptied(found: Recipe, task: Task) -> Recipe:
