@@ -1,0 +1,1 @@
+"""The paper's figures from any set of runs: `data` says what is shown, `draw` makes SVG of it."""
