@@ -70,13 +70,11 @@ class Egress:
 
     def client_disconnected(self, client):
         self.tunnels.pop(client.id, None)
-        if client.id in self.seen:
-            self.seen.discard(client.id)
-        else:
-            attempt, _ = self.attempts.of(client)
-            Note(attempt, "", "").write(
-                refused=Refused("protocol", "not one HTTP request came over this connection")
-            )
+        attempt, handler = self.attempts.of(client)
+        if handler.spoke and client.id not in self.seen:
+            refused = Refused("protocol", "not one HTTP request came over this connection")
+            Note(attempt, "", "").write(refused=refused)
+        self.seen.discard(client.id)
 
     def tls_failed_client(self, data):
         attempt, _ = self.attempts.of(data.conn)

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from mitmproxy.proxy import layers, mode_specs
+from mitmproxy.proxy import events, layers, mode_specs
 from mitmproxy.proxy.mode_servers import ProxyConnectionHandler
 
 from beyondswe.gateway.egress_rules import EgressPolicy, Refused
@@ -31,6 +31,13 @@ class Handler(ProxyConnectionHandler):
         super().__init__(self.master, reader, Named(writer), self.master.options, mode)
         self.layer = layers.modes.HttpProxy(self.layer.context)
         self.attempt = attempt
+        self.spoke = False  # whether the client has sent anything
+
+    async def server_event(self, event):
+        self.spoke = self.spoke or (
+            isinstance(event, events.DataReceived) and event.connection is self.client
+        )
+        await super().server_event(event)
 
     def cut(self):
         """End the connection, in the middle of whatever it carries."""

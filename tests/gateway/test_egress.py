@@ -433,6 +433,12 @@ def test_tunnel_in_a_tunnel_and_other_protocols_in_one(way: Callable[..., Way]) 
     assert out.asked == [] or not any(FORGE in line for line in out.asked)
 
 
+def test_a_connection_without_a_word_is_no_request(way: Callable[..., Way]) -> None:
+    out = way()
+    assert out.raw(b"", answered=False) == b""
+    assert out.records() == []
+
+
 def test_client_that_does_not_trust_the_proxy_is_written_down(way: Callable[..., Way]) -> None:
     out = way()
     done = out.run("curl", "-sS", f"https://{WEB}/", CURL_CA_BUNDLE=str(environment_folder() / "none"))
