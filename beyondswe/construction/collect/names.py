@@ -14,8 +14,6 @@ from urllib.parse import urlsplit
 _FORGES = ("github.com", "gitlab.com", "bitbucket.org", "codeberg.org")
 _NO_DOCS = (
     *_FORGES,
-    "pypi.org",
-    "pypi.python.org",
     "discord.gg",
     "discord.com",
     "twitter.com",
@@ -199,6 +197,8 @@ def _docs(urls: Iterable[str]) -> Iterable[str]:
         host = (parts.hostname or "").lower()
         if not host or any(host == known or host.endswith(f".{known}") for known in _NO_DOCS):
             continue
+        if "pypi" in host.split(".") or parts.path.startswith(("/project/", "/pypi/")):
+            continue  # its page on a package index
         own = host.endswith((".readthedocs.io", ".readthedocs.org", ".rtfd.org", ".rtfd.io"))
         first = [part for part in parts.path.split("/") if part][:2]
         shared = host.endswith((".github.io", ".gitlab.io")) or (first[:1] == ["projects"])
