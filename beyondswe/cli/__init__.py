@@ -26,6 +26,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "compare": ("beyondswe.cli.compare", "Compare two runs instance by instance."),
     "gate": ("beyondswe.cli.gate", "Hold a candidate run against a baseline; for CI."),
     "audit": ("beyondswe.cli.audit", "Find who looked at the answer."),
+    "leaderboard": (
+        "beyondswe.cli.leaderboard",
+        "Pack, check and rescore submissions; build the leaderboard's site.",
+    ),
     "export": ("beyondswe.cli.export", "Write datasets and trajectories in the formats of others."),
     "import": ("beyondswe.cli.imports", "Read instances out of the formats of others."),
     "runs": ("beyondswe.cli.runs", "List, merge and remove runs."),

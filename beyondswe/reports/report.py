@@ -12,7 +12,7 @@ import json
 import math
 import random
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -184,19 +184,35 @@ def make_report(folder: RunFolder, *, strict: bool | None = None) -> dict[str, A
     """The document of ``report.json``. ``strict`` (default: as the run was started) counts suspicious
     attempts as 0.
     """
-    run = folder.read_run()
+    return report_of(folder.read_run(), read_results(folder.results), folder.results, strict=strict)
+
+
+def report_of(
+    run: dict[str, Any],
+    rows: Iterable[dict[str, Any]],
+    where: Path,
+    *,
+    strict: bool | None = None,
+    resample: bool = True,
+) -> dict[str, Any]:
+    """The same from a run's facts and its outcomes, which came from ``where``. Without ``resample`` the intervals that
+    are found by drawing anew are left out (None): they cost most of the time.
+    """
     strict = bool(run.get("strict")) if strict is None else strict
     tally = _Tally()
-    for number, row in enumerate(read_results(folder.results), 1):
+    for number, row in enumerate(rows, 1):
         attempt = (row["instance_id"], int(row.get("attempt", 1)))
         if attempt in tally.attempts:
             raise DataError(
-                f"{folder.results}, line {number}: attempt {attempt[1]} of {attempt[0]} stands there twice"
+                f"{where}, line {number}: attempt {attempt[1]} of {attempt[0]} stands there twice"
             )
         tally.attempts.add(attempt)
         tally.add(row, strict=strict)
     families = {
-        family.value: {**_family(family, tally.families[family]), **tally.by_family[family].document()}
+        family.value: {
+            **_family(family, tally.families[family], resample),
+            **tally.by_family[family].document(),
+        }
         for family in Family
         if family in tally.families
     }
@@ -219,7 +235,7 @@ def make_report(folder: RunFolder, *, strict: bool | None = None) -> dict[str, A
         "attempts": {"asked": asked, "done": done, "per_instance": run.get("attempts", 1)},
         "avg": _rounded(average(rates)),
         "avg_interval": [_rounded(100 * bound) for bound in bootstrap(*groups)]
-        if max(map(len, groups), default=0) > 1
+        if resample and max(map(len, groups), default=0) > 1
         else None,
         "families": families,
         "cached": tally.cached,
@@ -229,7 +245,7 @@ def make_report(folder: RunFolder, *, strict: bool | None = None) -> dict[str, A
     }
 
 
-def _family(family: Family, instances: dict[str, _Instance]) -> dict[str, Any]:
+def _family(family: Family, instances: dict[str, _Instance], resample: bool) -> dict[str, Any]:
     """The entry of one family. ``n`` and the interval count instances, ``attempts`` and ``resolved``
     attempts.
 
@@ -248,7 +264,9 @@ def _family(family: Family, instances: dict[str, _Instance]) -> dict[str, Any]:
         return {
             **common,
             "pass_rate": _rounded(100 * mean),
-            "interval": [_rounded(100 * bound) for bound in bootstrap(means)] if len(means) > 1 else None,
+            "interval": [_rounded(100 * bound) for bound in bootstrap(means)]
+            if resample and len(means) > 1
+            else None,
             "rate_excluding_infrastructure": excluding,
             "almost_correct": sum(value >= ALMOST for value in means),
             "correct": sum(value >= 1.0 for value in means),

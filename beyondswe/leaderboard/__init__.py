@@ -1,0 +1,1 @@
+"""The leaderboard: submissions packed out of runs, checked, scored again, and built into a static site."""
