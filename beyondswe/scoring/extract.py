@@ -17,7 +17,7 @@ from beyondswe.sandbox.importing import Importer, TooLarge
 from beyondswe.sandbox.paths import parents
 from beyondswe.sandbox.tarstream import Kind, members
 from beyondswe.sandbox.trees import ApplyError, Entry, Trees
-from beyondswe.sandbox.types import Change, ChangeKind, Environment, Sandbox
+from beyondswe.sandbox.types import Change, ChangeKind, Environment, Files
 from beyondswe.scoring.leftout import LeftOut, Rules
 from beyondswe.scoring.patches import MAX_PATCH
 from beyondswe.scoring.types import Patch
@@ -38,7 +38,7 @@ class PatchTooLarge(ScoringError):
     """The change is larger than what is taken; the attempt is over, and it is no fault of the machine."""
 
 
-def extract_patch(sandbox: Sandbox, environment: Environment, *, max_bytes: int = MAX_PATCH) -> Patch:
+def extract_patch(sandbox: Files, environment: Environment, *, max_bytes: int = MAX_PATCH) -> Patch:
     """The agent's change, from a sandbox that was frozen. ``max_bytes`` limits the text of the patch.
 
     `PatchTooLarge` beyond that, or when the changed files hold more than four times as much.
@@ -122,7 +122,7 @@ class _Where:
         return posixpath.join(self.workdir, os.fsdecode(path)) if path else self.workdir
 
 
-def _not_a_folder(sandbox: Sandbox, where: _Where) -> str | None:
+def _not_a_folder(sandbox: Files, where: _Where) -> str | None:
     """What stands in the place of the work folder, or of one that it lies in, where an agent replaced it.
 
     The engine follows links on the way to what it is asked for, so this must be known before it is asked.
@@ -137,7 +137,7 @@ def _not_a_folder(sandbox: Sandbox, where: _Where) -> str | None:
     return None
 
 
-def _kind(sandbox: Sandbox, path: str) -> Kind | None:
+def _kind(sandbox: Files, path: str) -> Kind | None:
     try:
         with sandbox.get(path) as chunks:
             first = next(members(chunks), None)
@@ -147,7 +147,7 @@ def _kind(sandbox: Sandbox, path: str) -> Kind | None:
 
 
 def _read(
-    sandbox: Sandbox,
+    sandbox: Files,
     trees: Trees,
     tree: str,
     before: Mapping[bytes, Entry],
@@ -202,7 +202,7 @@ def _read(
 
 
 def _fetch(
-    sandbox: Sandbox,
+    sandbox: Files,
     importer: Importer,
     where: _Where,
     path: bytes,

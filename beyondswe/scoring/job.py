@@ -17,7 +17,6 @@ from typing import Any
 from beyondswe.errors import ScoringError
 from beyondswe.resources import resource
 from beyondswe.sandbox.engine import Engine
-from beyondswe.sandbox.job import run_to_end
 from beyondswe.sandbox.types import Ended, Limits
 from beyondswe.scoring.evidence import Evidence, read_evidence, read_rounds
 
@@ -114,8 +113,7 @@ def _run(
     run_labels: Mapping[str, str] | None,
 ) -> Ended:
     folder = f".beyondswe-{secrets.token_hex(6)}"
-    return run_to_end(
-        engine,
+    return engine.run_to_end(
         image,
         command=["/bin/sh", "-c", _START, f"/{folder}"],
         archive=archive(job, folder, limits.test_timeout),
