@@ -27,7 +27,8 @@ class Recorder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._file: IO[str] = path.open("a", encoding="utf-8")
+        # half of a character, as models' streams and agents send them, is written as JSON's escape
+        self._file: IO[str] = path.open("a", encoding="utf-8", errors="backslashreplace")
         self._seen: Counter[bytes] = Counter()
         self._tools: bytes = b""
         self._replied = False
@@ -45,8 +46,11 @@ class Recorder:
         _WRITER.submit(self._file.close).result()
 
     def _answered(self, entry: Mapping[str, Any], parse: Callable[[], Request], reply: Reply) -> None:
-        request = parse()
-        new, tools = self._new_messages(request), self._new_tools(request)
+        try:
+            request = parse()
+            new, tools = self._new_messages(request), self._new_tools(request)
+        except Exception as error:  # what a provider took and we cannot read hides no answer
+            new, tools, entry = [], None, {**entry, "unread": f"{type(error).__name__}: {error}"[:300]}
         self._replied = True
         said = {
             "text": reply.text,

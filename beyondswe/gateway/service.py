@@ -8,8 +8,8 @@ for usage figures where the agent did not have it. What is read is read from a c
 from __future__ import annotations
 
 import asyncio
-import gzip
 import json
+import re
 import time
 import zlib
 from collections import defaultdict
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 _MOST = 128 << 20  # bytes of a request's body
 _ERROR_KEPT = 4000  # characters of an upstream's error that are recorded
+_CROOKED = re.compile(r"(^|/)\.{1,2}(/|$)|[%\\]")
+"""In a path: what some servers read as another path than the one that was looked at here."""
 
 
 class _Refused(Exception):
@@ -131,6 +133,10 @@ class Service:
         path = request.url.path
         where = place(path) if request.method == "POST" else None
         try:
+            if _CROOKED.search(path):
+                raise _Refused(
+                    400, f"{path[:200]!r} is no plain path: write it without dots, %25 and backslashes"
+                )
             if not self.session.admits(token_of(request.headers, request.url.query)):
                 return refused_token(request)
             raw = await _body(request)
@@ -310,17 +316,20 @@ async def _body(http: HttpRequest) -> bytes:
         pieces.append(piece)
     raw = b"".join(pieces)
     encoding = http.headers.get("content-encoding", "identity")
+    if encoding in ("identity", ""):
+        return raw
+    if encoding not in ("gzip", "deflate"):
+        raise _Refused(415, f"send the body without content-encoding {encoding}")
+    unpacking = zlib.decompressobj(wbits=47)  # either of them, by its head
     try:
-        match encoding:
-            case "identity" | "":
-                return raw
-            case "gzip":
-                return gzip.decompress(raw)
-            case "deflate":
-                return zlib.decompress(raw)
-    except (OSError, EOFError, zlib.error) as error:
+        body = unpacking.decompress(raw, _MOST + 1)
+    except zlib.error as error:
         raise _Refused(400, f"the body is not {encoding}: {error}") from error
-    raise _Refused(415, f"send the body without content-encoding {encoding}")
+    if len(body) > _MOST:
+        raise _Refused(413, f"the request is larger than {_MOST >> 20} MiB")
+    if not unpacking.eof:
+        raise _Refused(400, f"the body is not {encoding}: it is cut short")
+    return body
 
 
 def _object(raw: bytes) -> dict[str, Any]:

@@ -233,3 +233,19 @@ def test_a_trajectory_is_the_same_whatever_the_protocol(protocol: str, tmp_path:
         steps=builder.steps,  # type: ignore[arg-type]
     )
     assert json.loads(document.encode())["schema_version"] == "ATIF-v1.8"
+
+
+def test_a_call_that_cannot_be_read_or_holds_half_a_character_is_written_down(tmp_path: Path) -> None:
+    session = Session(SessionOptions("t", tmp_path / "calls.jsonl"), Prices({}))
+    facts = {"started": "2026-01-01T00:00:00Z", "model": "m", "protocol": "chat"}
+
+    def unreadable() -> Request:
+        raise TypeError("no such shape")
+
+    for parse in (unreadable, lambda: parsed("chat", [])):
+        session.begin("agent")
+        session.answered("m", parse, Reply("half \ud83d", tokens=Tokens()), "agent", facts, request_bytes=1)
+    session.close()
+    first, second = read_calls(tmp_path / "calls.jsonl")
+    assert first["reply"] == second["reply"] and first["reply"]["text"] == "half \ud83d"
+    assert first["unread"] == "TypeError: no such shape" and second["new"][0]["text"] == "Repair it."

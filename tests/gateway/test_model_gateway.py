@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import http.client
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -355,6 +357,57 @@ def test_what_is_no_generation_is_passed_through(open_attempt: Open, model: Mode
     got = attempt.client.post("/v1/embeddings", json={"input": "x"})
     assert got.status_code == 404 and "not scripted" in got.text
     assert attempt.close().usage["turns"] == 0
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/chat/completions/.",
+        "/v1/x/../chat/completions",
+        "/v1/chat/%2e/completions",
+        "/v1/chat/%252e/completions",
+        "/v1/chat/completions/x\\..",
+    ],
+)
+def test_a_generation_by_a_crooked_path_is_refused(open_attempt: Open, model: Model, path: str) -> None:
+    upstream = model({"default": WORK})
+    attempt = open_attempt(upstream.url)
+    client = http.client.HTTPConnection("localhost")  # httpx would straighten the path
+    client.sock = socket.socket(socket.AF_UNIX)
+    client.sock.connect(str(attempt.session.access.socket))
+    body = json.dumps(request("chat")[1])
+    client.request("POST", path, body, {"authorization": f"Bearer {attempt.session.access.token}"})
+    assert client.getresponse().status == 400
+    client.close()
+    assert upstream.requests == []
+
+
+def test_a_generation_by_several_slashes_or_below_another_folder_is_one(
+    open_attempt: Open, model: Model
+) -> None:
+    upstream = model({"default": WORK})
+    attempt = open_attempt(upstream.url, budget=Budget(max_turns=1))
+    for path, protocol in (
+        ("/v1//chat//completions", "chat"),
+        ("/v1beta/tunedModels/m:generateContent", "generate"),
+    ):
+        attempt.client.post(path, json=request(protocol)[1])
+        got = attempt.ask("chat")
+        assert got.status_code == 200
+    assert len(upstream.requests) <= 2 and "used up" in got.text
+
+
+def test_a_body_that_grows_when_unpacked_is_refused(open_attempt: Open, model: Model) -> None:
+    upstream = model({"default": WORK})
+    attempt = open_attempt(upstream.url)
+    path, body = request("chat")
+    packed = {"content-encoding": "gzip"}
+    big = gzip.compress(b" " * (129 << 20), 1)
+    assert attempt.client.post(path, content=big, headers=packed).status_code == 413
+    whole = gzip.compress(json.dumps(body).encode())
+    assert attempt.client.post(path, content=whole[:-9], headers=packed).status_code == 400
+    assert upstream.requests == []
+    assert attempt.client.post(path, content=whole, headers=packed).status_code == 200
 
 
 def test_what_is_no_generation_and_costs_is_counted_but_no_turn(open_attempt: Open) -> None:

@@ -17,7 +17,7 @@ __all__ = ["ANTHROPIC", "CHAT", "GEMINI", "RESPONSES", "Event", "Place", "WirePr
 
 CHAT, RESPONSES, ANTHROPIC, GEMINI = Chat(), Responses(), Messages(), Gemini()
 
-_GEMINI_PATH = re.compile(r"/models/([^/:]+):(\w+)$")
+_GEMINI_PATH = re.compile(r"/([^/:]+):(\w+)$")  # below models, tunedModels, endpoints
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Place:
 
 def place(path: str) -> Place | None:
     """The protocol of a ``POST`` to this path; None for what is none of them."""
-    path = path.rstrip("/")
+    path = re.sub(r"/+", "/", path).rstrip("/")  # servers take several slashes for one
     if match := _GEMINI_PATH.search(path):
         model, verb = match.groups()
         if verb == "countTokens":
