@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -128,6 +129,11 @@ HOSTILE = {
     "kinds": b'{"role": "end", "kind": "no such kind"}\n{"kind": "ActionEvent", "tool_call": 7}\n'
     b'{"type": "step_finish", "part": {"tokens": 3}}\n{"type": "gemini", "toolCalls": [7]}\n'
     b'{"type": "response_item", "payload": {"type": "function_call"}}\n{"type": "result", "usage": "x"}\n',
+    "numbers": b'{"type": "result", "total_cost_usd": 1'
+    + b"0" * 400
+    + b', "usage": {}}\n{"type": "step_finish", "part": '
+    b'{"cost": 1' + b"0" * 400 + b'}}\n{"type": "assistant", "timestamp": Infinity, "message": {"id": "1"}}\n'
+    b'{"type": "assistant", "timestamp": 1e300, "message": {"id": "2"}}\n',
     "messages": b'{"messages": [{"role": "assistant", "tool_calls": [{}]}, 7, null], "trajectory": [null, 7]}',
 }
 
@@ -137,4 +143,6 @@ HOSTILE = {
 def test_what_no_agent_wrote_does_no_harm(form: str, case: str) -> None:
     transcript = read_transcript(form, {"stdout": HOSTILE[case], "event-1.json": HOSTILE[case]})
     assert transcript is None or transcript.format == form
+    times = [step.time for step in transcript.steps if step.time is not None] if transcript else []
+    assert all(datetime.fromtimestamp(time, UTC) for time in times)
     detect({"stdout": HOSTILE[case]})

@@ -29,6 +29,9 @@ FORMATS = (
 """Each is a module here of that name (with underscores), with ``read(files)`` and ``known(files)``."""
 
 
+_NO_TRANSCRIPT = (AttributeError, LookupError, TypeError, ValueError, ArithmeticError, RecursionError)
+
+
 def read_transcript(form: str, files: Files) -> Transcript | None:
     """The transcript in files of this form; None where there is none in them."""
     if not files:
@@ -36,7 +39,7 @@ def read_transcript(form: str, files: Files) -> Transcript | None:
     read: Callable[[Files], Transcript] = _module(form).read
     try:
         return read(files)
-    except (AttributeError, KeyError, IndexError, TypeError, ValueError, RecursionError):
+    except _NO_TRANSCRIPT:
         # Not what an agent of this form writes: somebody else wrote it, or it was cut short in a way of its own.
         return None
 
@@ -47,7 +50,7 @@ def detect(files: Files) -> str | None:
         try:
             if _module(form).known(files):
                 return form
-        except (AttributeError, KeyError, IndexError, TypeError, ValueError, RecursionError):
+        except _NO_TRANSCRIPT:
             continue
     return None
 

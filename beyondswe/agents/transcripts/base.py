@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from beyondswe.agents.transcripts.model import Result, Step
@@ -88,13 +88,14 @@ def tokens(usage: Any, *, input: str, output: str, cached: str = "", reasoning: 
 
 def seconds(value: Any) -> float | None:
     """A time as seconds since the epoch, from ISO 8601 or from milliseconds."""
-    if isinstance(value, str):
-        try:
+    try:
+        if isinstance(value, str):
             return datetime.fromisoformat(value).timestamp()
-        except ValueError:
-            return None
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return value / 1000 if value > 1e11 else float(value)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            found = value / 1000 if value > 1e11 else float(value)
+            return datetime.fromtimestamp(found, UTC).timestamp()
+    except (ValueError, OverflowError, OSError):
+        return None  # no time that there is
     return None
 
 
