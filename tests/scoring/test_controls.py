@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -253,7 +254,8 @@ def test_a_test_on_one_line_has_no_closing_assertion() -> None:
 
 
 def test_what_a_result_is_asked_for_is_changed_only_where_nothing_is_compared() -> None:
-    asked = b"def test_x():\n    found = f()\n    a = found['dawn']\n    found['kept'] = 1\n    g['x']\n    f()['late']\n"
+    body = "found = f()\na = found['dawn']\nfound['kept'] = 1\ng['x']\nf()['late']\n"
+    asked = f"def test_x():\n{textwrap.indent(body, '    ')}".encode()
     kinds = [site.kind for site in sites(asked, ["test_x"])["test_x"]]
     assert kinds == ["last", "key"]  # the closing assertion keeps its number
     compared = asked + b"    assert a == 'noon'\n"
