@@ -13,6 +13,7 @@ from beyondswe.cli.running import runs_dir_option
 
 if TYPE_CHECKING:
     from beyondswe.instances.dataset import Dataset
+    from beyondswe.instances.model import Instance
     from beyondswe.leaderboard.check import Asked, Findings
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -137,6 +138,153 @@ def check_command(
     return 1 if failed else 0
 
 
+@command.command("rescore")
+@click.argument("name", metavar="NAME")
+@site_option
+@dataset_options
+@click.option("--sample", type=click.IntRange(1), metavar="N", help="Only N instances, drawn by chance.")
+@click.option("--seed", type=int, default=0, show_default=True, metavar="S", help="Seed of the sample.")
+@click.option(
+    "--workers", type=click.IntRange(1), metavar="N", help="Attempts at once; default: one a core."
+)
+@click.option("--run-id", metavar="ID", help="Name of the run that scores; the same one goes on with it.")
+@click.option(
+    "--python-dir",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    metavar="DIR",
+    help="Folder of Python interpreters (pyenv's layout) for images that are built here.",
+)
+@runs_dir_option
+@json_option
+def rescore_command(
+    name: str,
+    site: Path,
+    dataset: str | None,
+    exclude: Path | None,
+    sample: int | None,
+    seed: int,
+    workers: int | None,
+    run_id: str | None,
+    python_dir: Path | None,
+    runs_dir: Path,
+    as_json: bool,
+) -> int:
+    """Score a submission's patches again in fresh containers, and compare: exit 1 if an outcome differs.
+
+    The run that scores stays in --runs-dir as evidence. Limits are the paper's, capped to this host.
+    """
+    from beyondswe.leaderboard.records import note_rescored
+    from beyondswe.leaderboard.rescore import claimed, compare, draw, outcomes_of
+    from beyondswe.leaderboard.submission import submissions_dir
+    from beyondswe.reports.report import read_results
+    from beyondswe.runs.folder import find_run, new_run_id
+
+    (name,) = _names((name,), site)
+    folder, datasets = submissions_dir(site) / name, _Datasets(dataset, exclude)
+    checked = _checked(folder, site, datasets, again=True)
+    submission = checked.submission
+    if checked.errors or submission is None:
+        say(f"{name}: the check failed, so nothing was scored")
+        for line in checked.errors:
+            say(f"  error: {line}")
+        if as_json:
+            emit({**checked.to_document(), "rescored": 0, "differing": {}, "failed": []})
+        return 1
+    opened = datasets.open(submission.dataset.name)
+    ids = draw([instance.instance_id for instance in opened.instances], sample, seed)
+    run_id = run_id or new_run_id("rescore", name)
+    spec = datasets.spec(submission.dataset.name)
+    if _score(folder, opened, spec, ids, submission.attempts, run_id, runs_dir, workers, python_dir) == 130:
+        return 130
+    theirs = claimed(folder, ids)
+    ours = outcomes_of(read_results(find_run(run_id, runs_dir).results), ids)
+    found = compare(theirs, ours, strict=submission.strict)
+    for shown, how in found.differing.items():
+        say(f"  error: {shown}: {how}")
+    for shown in found.failed:
+        say(f"  error: {shown}: could not be scored here; to try again: the same command with --run-id {run_id}")
+    if not found.failed:
+        note_rescored(
+            site,
+            name,
+            len(theirs),
+            len(opened.instances) * submission.attempts,
+            seed if sample else None,
+            list(found.differing),
+        )
+    say(f"{name}: {found.same} of {len(theirs)} outcomes are the same, {len(found.differing)} differ")
+    if as_json:
+        emit(
+            {
+                "name": name,
+                "passed": found.agrees,
+                "run_id": run_id,
+                "rescored": len(theirs),
+                "same": found.same,
+                "differing": found.differing,
+                "failed": found.failed,
+                "errors": [],
+                "warnings": checked.warnings,
+            }
+        )
+    return 0 if found.agrees else 1
+
+
+def _score(
+    folder: Path,
+    opened: Dataset,
+    spec: str,
+    ids: list[str],
+    attempts: int,
+    run_id: str,
+    runs_dir: Path,
+    workers: int | None,
+    python_dir: Path | None,
+) -> int:
+    """Score the submitted patches of these instances as a run of its own, no verdict taken from the cache."""
+    from dataclasses import replace
+
+    from beyondswe.cli.datasets import image_provider
+    from beyondswe.cli.running import carry_out, dataset_facts
+    from beyondswe.leaderboard.rescore import patches_of
+    from beyondswe.leaderboard.submission import fingerprint
+    from beyondswe.runs.attempt import Attempts, Finished, Work
+    from beyondswe.runs.settings import Settings
+    from beyondswe.sandbox.types import Limits
+
+    wanted = set(ids)
+    chosen = tuple(instance for instance in opened.instances if instance.instance_id in wanted)
+    patches = patches_of(folder, ids)
+    limits = Limits()
+
+    def work(made: Attempts) -> Work:
+        def one(instance: Instance, attempt: int, earlier: Path | None) -> Finished:
+            of_attempt = made.of_patches(
+                lambda asked: patches.get((asked.instance_id, attempt)), lambda _: "no patch was submitted"
+            )
+            return of_attempt(instance, attempt, earlier)
+
+        return one
+
+    return carry_out(
+        settings=Settings(
+            dataset=dataset_facts(replace(opened, instances=chosen)),
+            agent={"name": f"rescore of {folder.name}", "version": "", "digest": fingerprint(folder)},
+            limits=limits,
+            limits_asked=limits,
+            attempts=attempts,
+        ),
+        instances=chosen,
+        provide_image=lambda engine: image_provider(engine, spec, python_dir=python_dir),
+        work=work,
+        run_id=run_id,
+        runs_dir=runs_dir,
+        workers=workers,
+        fresh=True,
+        as_json=False,
+    )
+
+
 def _names(names: tuple[str, ...], site: Path) -> list[str]:
     """The named submissions, or all. Raises `UsageError` for a name that there is not."""
     from beyondswe.errors import UsageError
@@ -151,8 +299,8 @@ def _names(names: tuple[str, ...], site: Path) -> list[str]:
     return list(dict.fromkeys(names)) or there
 
 
-def _checked(folder: Path, site: Path, datasets: _Datasets) -> Findings:
-    """All that can be found about one submission."""
+def _checked(folder: Path, site: Path, datasets: _Datasets, *, again: bool = False) -> Findings:
+    """All that can be found about one submission; ``again``: it is scored anew, whatever came out before."""
     from beyondswe.errors import BeyondSWEError
     from beyondswe.leaderboard.check import check, check_description
     from beyondswe.leaderboard.records import disagreement
@@ -166,7 +314,7 @@ def _checked(folder: Path, site: Path, datasets: _Datasets) -> Findings:
             found.errors.append(str(error))
         else:
             found = check(folder, asked)
-            found.errors += disagreement(site, folder.name)
+            found.errors += [] if again else disagreement(site, folder.name)
     if twins := same_but_case(list_names(site)).get(folder.name):
         found.errors.append(f"the name differs from {', '.join(twins)} in case alone; take another one")
     return found
@@ -179,16 +327,22 @@ class _Datasets:
         self._given, self._exclude = given, exclude
         self._opened: dict[str, Dataset] = {}
 
-    def open(self, named: str) -> Dataset:
-        from beyondswe.cli.datasets import is_shipped, open_dataset
+    def spec(self, named: str) -> str:
+        """What is opened for a submission that names a dataset. Raises `UsageError` for one that is not known."""
+        from beyondswe.cli.datasets import is_shipped
         from beyondswe.errors import UsageError
 
-        spec = self._given or named
         if not self._given and not is_shipped(named) and named != "AweAI-Team/BeyondSWE":
             raise UsageError(
                 f"dataset {named!r} is none that the board knows, and is not opened on a submission's word: "
                 "name it with --dataset"
             )
+        return self._given or named
+
+    def open(self, named: str) -> Dataset:
+        from beyondswe.cli.datasets import open_dataset
+
+        spec = self.spec(named)
         if spec not in self._opened:
             self._opened[spec] = open_dataset(spec, skip_bad=True, exclude=self._exclude)
         return self._opened[spec]

@@ -25,7 +25,7 @@ DESCRIPTION, PREDICTIONS, RESULTS, TRAJECTORIES = (
     "results.jsonl",
     "trajectories",
 )
-LIMITS = {DESCRIPTION: 64 << 10, PREDICTIONS: 2 << 30, RESULTS: 512 << 20}
+LIMITS = {DESCRIPTION: 64 << 10, PREDICTIONS: 512 << 20, RESULTS: 512 << 20}
 """Bytes that a file of a submission may have."""
 TRAJECTORY_LIMIT, TRAJECTORY_UNPACKED = 64 << 20, 512 << 20
 MAX_LINE = 128 << 20
