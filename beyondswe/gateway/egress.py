@@ -8,7 +8,6 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 import threading
 import urllib.request
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ import beyondswe
 from beyondswe.errors import EngineError, UsageError
 from beyondswe.gateway.egress_config import EgressConfig, default_index, egress_config
 from beyondswe.gateway.egress_rules import EgressLimits, EgressPolicy, same_host
+from beyondswe.gateway.folders import own_folder
 from beyondswe.gateway.link import Socket
 from beyondswe.gateway.proxy_build import proxy_python
 from beyondswe.resources import resource
@@ -178,7 +178,7 @@ class EgressProxy:
                 return
             self._end()  # it died by itself; those whose way it was learn it when they close
         python = proxy_python()
-        self._folder = Path(tempfile.mkdtemp(prefix="bsw-"))  # short: a socket's path has room for 108 bytes
+        self._folder = own_folder("beyondswe-proxy-")
         errors = (self._folder / "stderr").open("wb")
         with errors:
             self._process = subprocess.Popen(

@@ -10,7 +10,6 @@ import contextlib
 import http.client
 import json
 import os
-import re
 import secrets
 import shutil
 import socket
@@ -26,15 +25,14 @@ from typing import Any, Self
 from urllib.parse import quote
 
 from beyondswe.errors import EngineError
+from beyondswe.gateway.folders import own_folder
 from beyondswe.gateway.link import MODEL_PORT, Socket
 from beyondswe.gateway.metering import Budget
 from beyondswe.gateway.pacing import Patience
 from beyondswe.gateway.prices import Price, Prices
 from beyondswe.gateway.types import ModelAccess
 from beyondswe.gateway.upstream import Upstream
-from beyondswe.sandbox.engine import owner_alive, owner_label
 
-_PREFIX = "beyondswe-gateway-"
 _READY_WITHIN = 60.0  # seconds
 _SOCKET = "model.sock"
 
@@ -87,7 +85,7 @@ class Gateway:
 
     def __init__(self, settings: GatewaySettings) -> None:
         self.settings = settings
-        self._folder = _own_folder()
+        self._folder = own_folder("beyondswe-gateway-")
         self._control = self._folder / "control.sock"
         self._process: subprocess.Popen[str] | None = None
         self._lock = threading.Lock()
@@ -245,19 +243,3 @@ class _UnixConnection(http.client.HTTPConnection):
         self.sock = socket.socket(socket.AF_UNIX)
         self.sock.settimeout(self.timeout)
         self.sock.connect(self._path)
-
-
-def _own_folder() -> Path:
-    """A private folder with a short path (a socket's may have 107 bytes), named by its owner; those of owners
-    that are no more are removed.
-    """
-    # not the temporary folder of the run, whose path may be long
-    runtime = Path(os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}")
-    base = runtime if os.access(runtime, os.W_OK) and len(str(runtime)) < 30 else Path("/tmp")
-    for left in base.glob(f"{_PREFIX}*"):
-        match = re.fullmatch(re.escape(_PREFIX) + r"(\d+)-([^-]+)-.+", left.name)
-        host = socket.gethostname()
-        if match and left.stat().st_uid == os.getuid() and not owner_alive(f"{host}:{match[1]}:{match[2]}"):
-            shutil.rmtree(left, ignore_errors=True)
-    _, pid, started = owner_label().split(":")
-    return Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{pid}-{started}-", dir=base))

@@ -567,4 +567,4 @@ def test_the_proxy_ends_with_the_run_that_was_killed() -> None:
         time.sleep(0.05)
     assert not Path(f"/proc/{pid}").exists()
     assert not Path(folder).exists()
-    shutil.rmtree(Path(folder).parent)
+    shutil.rmtree(Path(folder).parent, ignore_errors=True)  # a run beside this one may have been quicker
