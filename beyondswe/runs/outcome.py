@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -47,7 +48,21 @@ class Outcome(BaseModel):
     error: str | None = None
 
     def to_row(self) -> dict[str, Any]:
-        return self.model_dump(mode="json")
+        """The outcome as JSON values."""
+        return dict(_writable(self.model_dump(mode="json")))
+
+    def to_line(self) -> str:
+        """The outcome as a line of ``results.jsonl``."""
+        return json.dumps(self.to_row(), ensure_ascii=False, separators=(",", ":"))
+
+
+def _writable(value: Any) -> Any:
+    """A JSON value whose texts are UTF-8: paths may hold other bytes, a model's words half a character."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, dict):
+        return {_writable(key): _writable(item) for key, item in value.items()}
+    return [_writable(item) for item in value] if isinstance(value, list) else value
 
 
 _ENDS = {

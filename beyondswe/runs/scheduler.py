@@ -138,7 +138,7 @@ class Scheduler:
                 self._ledger.release(item)
                 return
             self._folder.write_attempt(item.instance_id, item.attempt, finished.files)
-            row = finished.outcome.model_dump_json()
+            row = finished.outcome.to_line()
             if failed and not finished.permanent and queued.tries < len(BACKOFF):
                 self._ledger.retry(item, row)
                 self._progress.retried(item.instance_id, item.attempt, finished.outcome.error)

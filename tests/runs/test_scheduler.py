@@ -87,6 +87,21 @@ def test_every_attempt_is_made_once_with_any_number_of_workers(tmp_path: Path) -
     assert not run.ledger.pending()
 
 
+def test_texts_of_an_outcome_that_are_no_utf8_do_not_stop_the_run(tmp_path: Path) -> None:
+    run = Run(tmp_path, "a")
+
+    def work(instance: Instance, attempt: int, _: Path | None) -> Finished:
+        made = finished(instance, attempt)
+        made.outcome.flags.append("leftover:/opt/\udcff.orig")
+        made.outcome.usage.tool_calls["half \ud83d"] = 1
+        return made
+
+    assert run.work_off(work)
+    assert json.loads(run.folder.results.read_text(encoding="utf-8"))["flags"] == [
+        "leftover:/opt/\\udcff.orig"
+    ]
+
+
 def test_attempts_run_side_by_side(tmp_path: Path) -> None:
     together = threading.Barrier(4, timeout=20)
 
