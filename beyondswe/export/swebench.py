@@ -75,7 +75,8 @@ def export_predictions(folder: RunFolder, out: Path) -> int:
             raise UsageError(
                 f"{folder.path} has no patches: attempts/ is missing, so only run.json and results.jsonl are left"
             )
-        text = patch.read_text(encoding="utf-8", errors="surrogateescape") if patch.is_file() else ""
+        data = patch.read_bytes() if patch.is_file() else b""  # as bytes: line ends are part of a patch
+        text = data.decode("utf-8", "surrogateescape")
         rows.append({"instance_id": row["instance_id"], "model_name_or_path": name, "model_patch": text})
     write_atomic(out / "predictions.jsonl", "".join(json.dumps(row) + "\n" for row in rows).encode())
     return len(rows)
@@ -113,7 +114,7 @@ def import_swebench(path: Path) -> list[dict[str, Any]]:
         rows = (
             json.loads(text)
             if text.lstrip().startswith("[")
-            else [json.loads(line) for line in text.splitlines() if line.strip()]
+            else [json.loads(line) for line in text.split("\n") if line.strip()]
         )
     except (OSError, ValueError) as error:
         raise DataError(f"{path}: neither JSON nor JSONL ({error})") from error

@@ -22,6 +22,18 @@ _ALIKE = (
     ("prompt",),
     ("network",),
     ("attempts",),
+    ("strict",),
+    ("provider_tools",),
+    ("allow_hosts",),
+    ("search_backend",),
+    ("page_reader",),
+    ("summary_model",),
+    ("model_settings",),
+    ("limits", "timeout"),
+    ("limits", "test_timeout"),
+    ("limits", "max_turns"),
+    ("limits", "max_cost"),
+    ("limits", "max_tokens"),
 )
 """What must be the same in all of them; what only some say is not compared."""
 
@@ -91,7 +103,7 @@ def _document(runs: Sequence[dict[str, Any]], run_id: str) -> dict[str, Any]:
 
 def _rows(folder: RunFolder) -> list[dict[str, Any]]:
     try:
-        lines = folder.results.read_text(encoding="utf-8").splitlines()
+        lines = folder.results.read_bytes().split(b"\n")  # texts in a row may hold other line ends
         return [json.loads(line) for line in lines if line.strip()]
     except FileNotFoundError:
         return []

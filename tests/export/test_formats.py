@@ -78,12 +78,12 @@ def test_a_row_that_was_edited_is_not_read_back_as_it_was(demo: Path, tmp_path: 
 def test_predictions_of_a_run(demo: Path, tmp_path: Path) -> None:
     folder = run_folder(tmp_path, "r", {"C1": 1.0, "C2": 0.0}, model="m")
     (folder / "attempts" / "C1" / "1").mkdir(parents=True)
-    (folder / "attempts" / "C1" / "1" / "patch.diff").write_text("--- a\n")
+    (folder / "attempts" / "C1" / "1" / "patch.diff").write_bytes(b"--- a\r\n")
     beyondswe(
         "export", "swebench", "--dataset", str(demo), "--run", str(folder), "--out", str(tmp_path / "o")
     )
     rows = [json.loads(line) for line in (tmp_path / "o" / "predictions.jsonl").read_text().splitlines()]
-    assert rows[0] == {"instance_id": "C1", "model_name_or_path": "someone__m", "model_patch": "--- a\n"}
+    assert rows[0] == {"instance_id": "C1", "model_name_or_path": "someone__m", "model_patch": "--- a\r\n"}
     assert rows[1]["model_patch"] == ""
 
 

@@ -37,6 +37,10 @@ def test_shards_make_one_run_with_all_outcomes_and_files(tmp_path: Path) -> None
         attempt = folder / "attempts" / next(iter(scores)) / "1"
         attempt.mkdir(parents=True)
         (attempt / "patch.diff").write_text(f"of {n}")
+        results = (folder / "results.jsonl").read_text()
+        (folder / "results.jsonl").write_text(
+            results.replace('"instance_id"', '"error": "a\u2028b", "instance_id"')
+        )
     report = merge(tmp_path, "s1", "s2", "--out", "all")
     assert report["attempts"] == {"asked": 3, "done": 3, "per_instance": 1}
     assert report["families"]["CrossRepo"]["rate"] == 50.0 and report["started"] == "2026-01-01"
@@ -53,6 +57,9 @@ def test_what_is_no_shard_of_one_is_refused_and_leaves_nothing(tmp_path: Path) -
     run_folder(tmp_path, "a", {"C1": 1.0}, model="m1")
     run_folder(tmp_path, "b", {"C2": 1.0}, model="m2")
     run_folder(tmp_path, "c", {"C1": 1.0}, model="m1")
+    run_folder(tmp_path, "d", {"C2": 1.0}, model="m1", limits={"max_turns": 500})
+    run_folder(tmp_path, "e", {"C3": 1.0}, model="m1", limits={"max_turns": 200})
+    assert "limits.max_turns differs" in merge(tmp_path, "d", "e", "--out", "x", code=2)["error"]["message"]
     assert "model differs" in merge(tmp_path, "a", "b", "--out", "x", code=2)["error"]["message"]
     assert "do not overlap" in merge(tmp_path, "a", "c", "--out", "x", code=2)["error"]["message"]
-    assert {path.name for path in tmp_path.iterdir()} == {"a", "b", "c"}
+    assert {path.name for path in tmp_path.iterdir()} == set("abcde")
