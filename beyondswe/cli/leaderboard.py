@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -144,9 +145,7 @@ def check_command(
 @dataset_options
 @click.option("--sample", type=click.IntRange(1), metavar="N", help="Only N instances, drawn by chance.")
 @click.option("--seed", type=int, default=0, show_default=True, metavar="S", help="Seed of the sample.")
-@click.option(
-    "--workers", type=click.IntRange(1), metavar="N", help="Attempts at once; default: one a core."
-)
+@click.option("--workers", type=click.IntRange(1), metavar="N", help="Attempts at once; default: one a core.")
 @click.option("--run-id", metavar="ID", help="Name of the run that scores; the same one goes on with it.")
 @click.option(
     "--python-dir",
@@ -202,7 +201,9 @@ def rescore_command(
     for shown, how in found.differing.items():
         say(f"  error: {shown}: {how}")
     for shown in found.failed:
-        say(f"  error: {shown}: could not be scored here; to try again: the same command with --run-id {run_id}")
+        say(
+            f"  error: {shown}: could not be scored here; to try again: the same command with --run-id {run_id}"
+        )
     if not found.failed:
         note_rescored(
             site,
@@ -353,3 +354,74 @@ class _Datasets:
         opened = self.open(named)
         by_id = {instance.instance_id: instance for instance in opened.instances}
         return Asked(opened.name, opened.version, opened.hash, by_id, frozenset(opened.excluded))
+
+
+_out_option = click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Folder of the built site; default: public/ in the leaderboard's folder.",
+)
+
+
+@command.command("build")
+@site_option
+@_out_option
+@json_option
+def build_command(site: Path, out: Path | None, as_json: bool) -> int:
+    """Build the static site. Submissions that do not hold together are left out and named: then exit 1.
+
+    `check` looks closer, and marks what it passed; patches and trajectories are not looked at here.
+    """
+    built, refused = _build(site, out or site / "public")
+    if as_json:
+        emit({**built, "refused": refused})
+    return 1 if refused else 0
+
+
+@command.command("serve")
+@site_option
+@_out_option
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8000,
+    show_default=True,
+    help="Port on this machine; 0: any free one.",
+)
+@json_option
+def serve_command(site: Path, out: Path | None, port: int, as_json: bool) -> int:
+    """Build the site and serve it to this machine alone, for a look. Ctrl-C ends it."""
+    from beyondswe.leaderboard.serve import server
+
+    folder = out or site / "public"
+    built, refused = _build(site, folder)
+    with server(folder, port) as httpd:
+        url = f"http://127.0.0.1:{httpd.server_port}/"
+        say(f"{url}  (Ctrl-C ends it)")
+        if as_json:
+            import sys
+
+            emit({**built, "refused": refused, "url": url})
+            sys.stdout.flush()
+        with suppress(KeyboardInterrupt):  # how it is meant to end
+            httpd.serve_forever()
+    return 0
+
+
+def _build(site: Path, out: Path) -> tuple[dict[str, Any], dict[str, list[str]]]:
+    """Read the submissions and write the site; what was made, and who was left out."""
+    from beyondswe.leaderboard.entries import read_board
+    from beyondswe.leaderboard.site import build
+
+    board = read_board(site)
+    for name, lines in board.refused.items():
+        say(f"{name}: left out")
+        for line in lines:
+            say(f"  error: {line}")
+    files = build(board, out)
+    own = sum(not entry.reported for entry in board.entries)
+    published = len(board.entries) - own
+    say(f"{out / 'index.html'}: {own} submissions, {published} published results")
+    made = {"out": str(out), "submissions": own, "published": published, "files": len(files)}
+    return made, board.refused

@@ -132,6 +132,7 @@ def _svg(title: str, draw: Callable[[Any], None]) -> str:
         "axes.titlecolor": INK,
         "xtick.color": INK,
         "ytick.color": INK,
+        "text.parse_math": False,  # a name with dollars in it is a name
         "axes.spines.top": False,
         "axes.spines.right": False,
         "legend.frameon": False,
