@@ -48,5 +48,6 @@ def brought_by(change: Changed) -> list[Module]:
 
 def names_of_target(instance: Instance) -> frozenset[bytes]:
     """What the target's own top-level modules may be called: its names as a repository and as a distribution."""
-    names = (instance.repo.rpartition("/")[2], *instance.distributions, *instance.aliases)
+    repositories = (name.rpartition("/")[2] for name in (instance.repo, *instance.aliases))
+    names = (*repositories, *instance.distributions)
     return frozenset(name.lower().replace("-", "_").replace(".", "_").encode() for name in names if name)

@@ -257,7 +257,7 @@ class Builder:
     def _completed(self, task: Task, found: Found, image: str, place: Path) -> Instance:
         """The row with what was found."""
         instance, recipe = task.instance, found.recipe
-        names = identity.names_of(task)
+        names = identity.names_of(instance.repo, task.tree, task.base)
         newest = max(filter(None, [found.newest, task.day]))
         environment = {
             "builder": self.name,
@@ -274,7 +274,7 @@ class Builder:
                 "aliases": instance.aliases or names.aliases,
                 "docs_hosts": instance.docs_hosts or names.docs_hosts,
                 "index_date": instance.index_date or newest.isoformat(),
-                "extra": {**instance.extra, "environment": environment},
+                "extra": {"modules": list(names.modules), **instance.extra, "environment": environment},
             }
         )
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from packaging.utils import canonicalize_name
 
-if TYPE_CHECKING:
-    from beyondswe.construction.build.types import Task
+from beyondswe.construction.build.facts import Facts, Tree
+from beyondswe.construction.collect.names import find_names
 
 _EVERYBODYS = re.compile(
     r"(^|\.)(github\.com|gitlab\.com|bitbucket\.org|pypi\.org|python\.org|launchpad\.net|sourceforge\.net|"
@@ -31,27 +31,24 @@ _SHARED = (
 
 @dataclass(frozen=True)
 class Names:
-    """What else an instance's target is called."""
+    """What else an instance's target is called; the words as `collect.names.Names` has them."""
 
     distributions: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
     docs_hosts: tuple[str, ...] = ()
 
 
-def names_of(task: Task) -> Names:
-    facts = task.base
-    distribution = facts.name
-    known = {canonicalize_name(name) for name in (distribution, task.instance.repo.partition("/")[2]) if name}
-    imported = [
-        name
-        for name in facts.packages or packages_of(task.tree)
-        if name.isidentifier() and canonicalize_name(name) not in known
-    ]
-    return Names(
-        distributions=(distribution,) if distribution else (),
-        aliases=tuple(dict.fromkeys(imported)),
-        docs_hosts=tuple(_hosts(task, known | {canonicalize_name(name) for name in imported})),
+def names_of(repo: str, folder: Path, facts: Facts) -> Names:
+    """The names of ``owner/name``, whose files lie in ``folder``."""
+    tree = Tree(folder)
+    told = find_names(repo, tree.glob("*"), tree.read)
+    distributions = (facts.name,) if facts.name else told.distributions
+    modules = tuple(
+        dict.fromkeys(name for name in facts.packages or packages_of(folder) if name.isidentifier())
     )
+    called = {canonicalize_name(name) for name in (*distributions, repo.partition("/")[2], *modules) if name}
+    return Names(distributions, modules, told.aliases, tuple(_hosts(folder, facts, called)))
 
 
 _NO_PACKAGES = {
@@ -81,14 +78,14 @@ def packages_of(tree: Path) -> list[str]:
     return [name for name in found if name not in _NO_PACKAGES]
 
 
-def _hosts(task: Task, names: set[str]) -> list[str]:
+def _hosts(folder: Path, facts: Facts, names: Collection[str]) -> list[str]:
     """Hosts of its own, and those on hosts of everybody's documentation that bear its name."""
     hosts = []
-    for url in task.base.urls.values():
+    for url in facts.urls.values():
         host = (urlsplit(url).hostname or "").lower()
         if host and "." in host and not _EVERYBODYS.search(host) and host not in _SHARED:
             hosts.append(host)
-    for path in sorted(task.tree.glob("README*")):
+    for path in sorted(folder.glob("README*")):
         if path.is_file():
             text = path.read_text(encoding="utf-8", errors="replace")
             pattern = rf"https?://([\w-]+)\.({'|'.join(map(re.escape, _SHARED))})"

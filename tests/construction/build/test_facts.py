@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from beyondswe.construction.build.facts import Facts, read_facts
+from beyondswe.construction.build.identity import Names, names_of
 from beyondswe.construction.build.needs import Level, plain
 from beyondswe.construction.build.pythons import as_of, available, candidates, uses_python2_syntax
 from beyondswe.construction.build.setup_py import setup_arguments
@@ -318,3 +319,25 @@ def test_interpreters_of_a_folder(tmp_path: Path) -> None:
         if minor:
             (tmp_path / name / "bin" / f"python{minor}").touch()
     assert available(tmp_path) == ["3.9", "3.11"]
+
+
+def test_what_a_target_is_called(facts: Read, tmp_path: Path) -> None:
+    found = facts(
+        {
+            "pyproject.toml": """
+[project]
+name = "harbour-tides"
+[project.urls]
+Home = "https://github.com/old/tides"
+Manual = "https://tides.example.org/"
+""",
+            "src/tides_core/__init__.py": "",
+            "README.md": "https://tides-core.readthedocs.io and https://others.readthedocs.io",
+        }
+    )
+    assert names_of("harbour/tides", tmp_path, found) == Names(
+        distributions=("harbour-tides",),
+        modules=("tides_core",),
+        aliases=("old/tides",),
+        docs_hosts=("tides.example.org", "tides-core.readthedocs.io"),
+    )
