@@ -79,7 +79,7 @@ def fill(root: Path) -> None:
     install_python(python, root, str(HOME))
     (root / "bin" / "python3").symlink_to(python.program.name)
     packages = root / "lib" / f"python{python.minor}" / "site-packages"
-    for name, source in _files():
+    for name, source in carried():
         target = packages / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, target)
@@ -87,7 +87,7 @@ def fill(root: Path) -> None:
     make_portable(root, str(HOME), root / "bin" / "git", [], patchelf())
 
 
-def _files() -> Iterator[tuple[str, Path]]:
+def carried() -> Iterator[tuple[str, Path]]:
     """What goes beside the interpreter's own library, by its name there."""
     package = Path(beyondswe.__file__).parent
     yield "beyondswe/__init__.py", package / "__init__.py"
@@ -104,6 +104,6 @@ def _files() -> Iterator[tuple[str, Path]]:
 
 def _digest() -> str:
     digest = hashlib.sha256(f"{_FORM} {sys.version} {Path(hostgit.git()).stat().st_size}".encode())
-    for name, path in _files():
+    for name, path in carried():
         digest.update(f"\0{name}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()[:16]

@@ -16,6 +16,9 @@ from beyondswe.instances.model import Instance
 from beyondswe.resources import resource
 from beyondswe.sandbox.types import Environment, Limits
 
+ROW = Path("tests", "instance.json")
+"""Where a task has the row of its instance; what `reading` knows our tasks by."""
+
 _DOOR = "/run/beyondswe-door"  # a room's own folder, which the verifier sees below ROOMS
 _BUILD = 900.0  # seconds that the patched project's build may take (see scoring)
 _DIGESTED = ("task.toml", "instruction.md", "README.md", "environment", "tests", "solution")

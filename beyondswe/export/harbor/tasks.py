@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from beyondswe.agents.prompts import DEFAULT, Prompts
 from beyondswe.errors import AgentError, DataError, UsageError
 from beyondswe.export.harbor import manifest
 from beyondswe.export.harbor.carrier import ensure_scorer
+from beyondswe.export.harbor.manifest import ROW
 from beyondswe.export.harbor.verifier import Task
 from beyondswe.instances.dataset import Dataset
 from beyondswe.instances.model import Instance
@@ -25,9 +27,6 @@ from beyondswe.sandbox.images import LOCAL_PREFIX
 from beyondswe.sandbox.trees import Trees
 from beyondswe.sandbox.types import Environment, Limits, Network
 
-ROW = Path("tests", "instance.json")
-"""Where a task has the row of its instance; what `reading` knows our tasks by."""
-
 
 @dataclass(frozen=True)
 class Exported:
@@ -36,6 +35,23 @@ class Exported:
     tasks: dict[str, str]  # folder -> digest
     images: tuple[str, ...]
     without_solution: tuple[str, ...]  # instances that the oracle cannot solve: they bring no reference
+
+
+@dataclass(frozen=True)
+class _Image:
+    """An environment's image under the name that tasks use."""
+
+    tag: str
+    checks_health: bool  # it has a health check, though turned off
+
+
+@dataclass(frozen=True)
+class _Setting:
+    """What all tasks of an export share."""
+
+    scorer: str  # tag of the scorer's image
+    limits: Limits
+    local: bool  # the images are in no registry
 
 
 def export_harbor(
@@ -66,6 +82,7 @@ def export_harbor(
         if there.exists() and not (there / ROW).is_file():
             raise UsageError(f"{there} is there already and is no exported task; name another --out")
     scorer = ensure_scorer(engine, prefix)
+    setting = _Setting(scorer, limits, local=prefix == LOCAL_PREFIX)
     prompts = Prompts(DEFAULT, Network.OPEN)
     environments = Environments(engine, provide_image, {"role": "export"})
     digests: dict[str, str] = {}
@@ -73,17 +90,18 @@ def export_harbor(
     unsolved = []
     for instance in dataset.instances:
         environment = environments.get(instance)
-        image, checks_health = _tag(engine, environment, prefix)
+        image = _tag(engine, environment, prefix)
         folder = folder_name(instance.instance_id)
         partial = out / f".{folder}.partial"
+        instruction = prompts.render(instance)
         shutil.rmtree(partial, ignore_errors=True)
-        _write_tests(partial / "tests", instance, environment, image, scorer, limits, prefix, checks_health)
-        _write(partial / "environment" / "Dockerfile", manifest.environment_dockerfile(image))
+        _write_tests(partial / "tests", instance, environment, image, setting, instruction)
+        _write(partial / "environment" / "Dockerfile", manifest.environment_dockerfile(image.tag))
         _write(
             partial / "environment" / "docker-compose.yaml",
-            manifest.environment_compose(checks_health=checks_health),
+            manifest.environment_compose(checks_health=image.checks_health),
         )
-        _write(partial / "instruction.md", prompts.render(instance))
+        _write(partial / "instruction.md", instruction)
         version = instance.content_hash[:12]
         name = names[instance.instance_id]
         _write(partial / "task.toml", manifest.task_toml(instance, environment, name, version, limits))
@@ -92,7 +110,7 @@ def export_harbor(
         shutil.rmtree(out / folder, ignore_errors=True)
         partial.rename(out / folder)
         digests[folder] = manifest.digest_of(out / folder)
-        images.append(image)
+        images.append(image.tag)
         on_task(folder)
     title = f"{organisation}/{Path(dataset.name).stem or 'dataset'}"
     title = manifest.task_name(organisation, title.partition("/")[2])
@@ -105,23 +123,22 @@ def export_harbor(
     return Exported(digests, tuple(dict.fromkeys(images)), tuple(unsolved))
 
 
-def _tag(engine: Engine, environment: Environment, prefix: str) -> tuple[str, bool]:
-    """A name for the prepared image that stays and says nothing of the instance; whether it has a health check."""
+def _tag(engine: Engine, environment: Environment, prefix: str) -> _Image:
+    """Give the prepared image a name that stays, and says nothing of the instance."""
     tag = environment.image.removeprefix("sha256:")[:24]
     image = engine.client.images.get(environment.image)
     image.tag(f"{prefix}harbor-environment", tag)
-    return f"{prefix}harbor-environment:{tag}", bool(image.attrs["Config"].get("Healthcheck"))
+    checks_health = bool(image.attrs["Config"].get("Healthcheck"))
+    return _Image(f"{prefix}harbor-environment:{tag}", checks_health)
 
 
 def _write_tests(
     folder: Path,
     instance: Instance,
     environment: Environment,
-    image: str,
-    scorer: str,
-    limits: Limits,
-    prefix: str,
-    checks_health: bool,
+    image: _Image,
+    setting: _Setting,
+    instruction: str,
 ) -> None:
     snapshot = environment.snapshot
     task = Task(
@@ -130,20 +147,21 @@ def _write_tests(
         tree=snapshot.tree,
         base_tree=snapshot.base_tree,
         base_commit=instance.base_commit,
+        instruction_sha256=hashlib.sha256(instruction.encode("utf-8", "surrogateescape")).hexdigest(),
         flags=environment.flags,
-        test_timeout=limits.test_timeout,
+        test_timeout=setting.limits.test_timeout,
     )
     with Trees.above(snapshot.git_dir) as trees:
         tracked = b"".join(path + b"\0" for path in trees.entries(snapshot.base_tree))
     compose = manifest.verifier_compose(
-        image,
+        image.tag,
         manifest.rooms_needed(instance),
         network=instance.score_network,
-        limits=limits,
-        local=prefix == LOCAL_PREFIX,
-        checks_health=checks_health,
+        limits=setting.limits,
+        local=setting.local,
+        checks_health=image.checks_health,
     )
-    _write(folder / "Dockerfile", manifest.verifier_dockerfile(image, scorer))
+    _write(folder / "Dockerfile", manifest.verifier_dockerfile(image.tag, setting.scorer))
     _write(folder / "docker-compose.yaml", compose)
     _write(folder / "task.json", task.model_dump_json(indent=1) + "\n")
     _write(folder / ROW.name, json.dumps(to_row(instance), indent=1) + "\n")

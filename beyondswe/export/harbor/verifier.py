@@ -48,6 +48,7 @@ class Task(BaseModel):
     tree: str  # git's name of the pristine work folder
     base_tree: str  # of what the base commit tracks of it
     base_commit: str
+    instruction_sha256: str  # of what the agent is told: who changed it did not change the instance
     flags: tuple[str, ...] = ()  # of the environment
     test_timeout: float = 1800.0
 
