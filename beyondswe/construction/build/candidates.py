@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from beyondswe.construction.build.facts import read_facts
+from beyondswe.construction.build.facts import Tree, read_facts
 from beyondswe.construction.build.pythons import RELEASED, as_of, candidates
 from beyondswe.construction.build.repositories import History, patched
 from beyondswe.construction.build.stopped import BuildStopped
@@ -74,7 +74,7 @@ def imported_by_tests(tree: Path, script: str = "") -> frozenset[str]:
     for path in sorted(tree.rglob("*.py"))[:_MOST_FILES]:
         name = path.relative_to(tree).as_posix()
         if _is_test_module(name) or _may_be_test_module(name) or path.name == "conftest.py":
-            texts.append(path.read_text(encoding="utf-8", errors="replace"))
+            texts.append(Tree(tree).read(name) or "")  # a link may lead anywhere
     for text in texts:
         try:
             nodes = list(ast.walk(ast.parse(text)))

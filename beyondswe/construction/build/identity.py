@@ -48,7 +48,7 @@ def names_of(repo: str, folder: Path, facts: Facts) -> Names:
         dict.fromkeys(name for name in facts.packages or packages_of(folder) if name.isidentifier())
     )
     called = {canonicalize_name(name) for name in (*distributions, repo.partition("/")[2], *modules) if name}
-    return Names(distributions, modules, told.aliases, tuple(_hosts(folder, facts, called)))
+    return Names(distributions, modules, told.aliases, tuple(_hosts(tree, facts, called)))
 
 
 _NO_PACKAGES = {
@@ -78,20 +78,18 @@ def packages_of(tree: Path) -> list[str]:
     return [name for name in found if name not in _NO_PACKAGES]
 
 
-def _hosts(folder: Path, facts: Facts, names: Collection[str]) -> list[str]:
+def _hosts(tree: Tree, facts: Facts, names: Collection[str]) -> list[str]:
     """Hosts of its own, and those on hosts of everybody's documentation that bear its name."""
     hosts = []
     for url in facts.urls.values():
         host = (urlsplit(url).hostname or "").lower()
         if host and "." in host and not _EVERYBODYS.search(host) and host not in _SHARED:
             hosts.append(host)
-    for path in sorted(folder.glob("README*")):
-        if path.is_file():
-            text = path.read_text(encoding="utf-8", errors="replace")
-            pattern = rf"https?://([\w-]+)\.({'|'.join(map(re.escape, _SHARED))})"
-            hosts += [
-                f"{match[1].lower()}.{match[2]}"
-                for match in re.finditer(pattern, text)
-                if canonicalize_name(match[1]) in names
-            ]
+    pattern = rf"https?://([\w-]+)\.({'|'.join(map(re.escape, _SHARED))})"
+    for name in tree.glob("README*"):
+        hosts += [
+            f"{match[1].lower()}.{match[2]}"
+            for match in re.finditer(pattern, tree.read(name) or "")
+            if canonicalize_name(match[1]) in names
+        ]
     return list(dict.fromkeys(hosts))

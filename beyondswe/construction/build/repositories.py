@@ -12,7 +12,7 @@ import tarfile
 from datetime import UTC, date, datetime
 from pathlib import Path
 
-from beyondswe.construction.collect.repository import git_directory
+from beyondswe.construction.collect.repository import git_directory, network_environment, over_web
 from beyondswe.errors import DataError
 from beyondswe.resources import cache_dir
 from beyondswe.sandbox import hostgit
@@ -78,12 +78,11 @@ class History:
         return path.read_bytes()
 
     def _fetch(self, url: str, what: str) -> None:
-        scheme = url.partition(":")[0]
-        options = ("-c", f"protocol.{scheme}.allow=always", "fetch", "--quiet", "--no-tags", "--force")
+        options = (*over_web(url), "fetch", "--quiet", "--no-tags", "--force")
         done = subprocess.run(
             hostgit.command(*options, url, what),
             cwd=self.git_dir,
-            env=hostgit.environment(GIT_DIR=str(self.git_dir)),
+            env=hostgit.environment(**network_environment(), GIT_DIR=str(self.git_dir)),
             capture_output=True,
             check=False,
         )

@@ -97,7 +97,7 @@ def _copied(url: str, repo: str, on_step: Callable[[str], None]) -> Path:
         if not (folder / "HEAD").is_file():
             _git(None, "init", "--quiet", "--bare", "--template=", str(folder))
         on_step(f"{repo}: fetching its history from {url}")
-        web = ("-c", f"protocol.{urlsplit(url).scheme}.allow=always")
+        web = over_web(url)
         head = _git(folder, *web, "ls-remote", "--symref", url, "HEAD").decode()
         _git(folder, *web, "fetch", "--quiet", "--prune", "--no-tags", url, "+refs/heads/*:refs/heads/*")
         match = re.search(r"^ref: (refs/heads/\S+)\tHEAD$", head, re.MULTILINE)
@@ -208,9 +208,23 @@ _NETWORK = (*_PROXIES, *map(str.upper, _PROXIES), "GIT_SSL_CAINFO", "SSL_CERT_FI
 """What this machine needs to reach the web; nothing else of the caller's environment gets to git."""
 
 
+def over_web(url: str) -> tuple[str, ...]:
+    """Options with which git may ask ``url``, and gives up a server that says nothing for two minutes."""
+    settings = {
+        f"protocol.{urlsplit(url).scheme}.allow": "always",
+        "http.lowSpeedLimit": 1,
+        "http.lowSpeedTime": 120,
+    }
+    return tuple(word for key, value in settings.items() for word in ("-c", f"{key}={value}"))
+
+
+def network_environment() -> dict[str, str]:
+    """What git gets of the caller's environment to reach the web."""
+    return {name: os.environ[name] for name in _NETWORK if name in os.environ}
+
+
 def _git(git_dir: Path | None, *arguments: str) -> bytes:
-    where = {name: os.environ[name] for name in _NETWORK if name in os.environ}
-    where |= {"GIT_DIR": str(git_dir)} if git_dir else {}
+    where = {**network_environment(), **({"GIT_DIR": str(git_dir)} if git_dir else {})}
     ended = subprocess.run(
         hostgit.command(*arguments),
         stdin=subprocess.DEVNULL,

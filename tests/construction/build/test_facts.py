@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from beyondswe.construction.build.candidates import imported_by_tests
 from beyondswe.construction.build.facts import Facts, read_facts
 from beyondswe.construction.build.identity import Names, names_of
 from beyondswe.construction.build.needs import Level, plain
@@ -341,3 +342,12 @@ Manual = "https://tides.example.org/"
         aliases=("old/tides",),
         docs_hosts=("tides.example.org", "tides-core.readthedocs.io"),
     )
+
+
+def test_links_of_a_repository_lead_nowhere(facts: Read, tmp_path: Path) -> None:
+    facts({"tree/tests/test_a.py": "import yaml\n", "outside.py": "import secret\n"})
+    tests = tmp_path / "tree" / "tests"
+    (tests / "test_gone.py").symlink_to("nowhere.py")
+    (tests / "test_out.py").symlink_to(tmp_path / "outside.py")
+    (tests / "test_zero.py").symlink_to("/dev/zero")
+    assert imported_by_tests(tmp_path / "tree") == {"yaml"}
