@@ -19,6 +19,7 @@ from typing import Any
 
 from beyondswe.errors import DataError
 from beyondswe.instances.model import Family
+from beyondswe.reports.rows import AMOUNTS, fault
 from beyondswe.runs.folder import RunFolder
 from beyondswe.scoring.flags import flag_name, is_suspicious
 from beyondswe.scoring.types import Status
@@ -79,9 +80,6 @@ class _Instance:
         return sum(self.scores) / len(self.scores)
 
 
-_AMOUNTS = ("input_tokens", "output_tokens", "cost_usd", "turns")
-
-
 @dataclass
 class _Counts:
     """Running sums over outcomes, of a family or of all."""
@@ -99,17 +97,17 @@ class _Counts:
         self.statuses[row["status"]] += 1
         self.flags.update({flag_name(str(flag)) for flag in row.get("flags") or ()})
         usage = row.get("usage") or {}
-        for name in _AMOUNTS:
+        for name in AMOUNTS:
             if usage.get(name) is not None:
                 self.amounts[name] += usage[name]
                 self.counted.add(name)
         self.tool_calls.update(usage.get("tool_calls") or {})
         for phase in PHASES:
-            self.timings[phase] += (row.get("timings") or {}).get(phase, 0.0)
+            self.timings[phase] += (row.get("timings") or {}).get(phase) or 0
 
     def document(self) -> dict[str, Any]:
         """``statuses``, ``flags``, ``usage`` and ``timings`` as they stand in a report."""
-        amounts = {name: self.amounts[name] if name in self.counted else None for name in _AMOUNTS}
+        amounts = {name: self.amounts[name] if name in self.counted else None for name in AMOUNTS}
         return {
             "statuses": dict(self.statuses),
             "flags": dict(self.flags),
@@ -166,15 +164,13 @@ def read_results(path: Path) -> Iterator[dict[str, Any]]:
             for number, line in enumerate(stream, 1):
                 try:
                     row = json.loads(line)
-                    for key in ("instance_id", "family", "status", "resolved"):
-                        row[key]
-                    Family(row["family"]), Status(row["status"])
-                except (ValueError, TypeError, KeyError) as error:
+                    wrong = fault(row)
+                except (ValueError, RecursionError) as error:
+                    wrong = f"{type(error).__name__}: {error}"
+                if wrong is not None:
                     if not line.endswith(b"\n"):
                         return
-                    raise DataError(
-                        f"{path}, line {number}: this is no outcome ({type(error).__name__}: {error})"
-                    ) from None
+                    raise DataError(f"{path}, line {number}: this is no outcome ({wrong})")
                 yield row
     except FileNotFoundError:
         return  # a run that has not finished anything yet

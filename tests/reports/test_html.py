@@ -13,9 +13,12 @@ from typing import Any
 import pytest
 
 from beyondswe.instances.model import Family, Instance
+from beyondswe.reports.audit.events import read_events
 from beyondswe.reports.figures import data
+from beyondswe.reports.html.attempts import attempts
 from beyondswe.reports.matrix import make_matrix
 from beyondswe.reports.published import published_reports
+from beyondswe.runs.folder import RunFolder
 from tests.browser import Watched, axe_source, axe_violations, open_browser
 from tests.reports.folders import run_folder
 
@@ -123,6 +126,32 @@ def test_only_the_two_files_of_a_run_give_a_page_that_says_what_is_missing(tmp_p
     said = report(str(folder), "--html", str(tmp_path / "r.html"))
     assert "has no files of this attempt" in (tmp_path / "r.html").read_text()
     assert "dataset made cannot be read here" in said
+
+
+ODD: dict[str, dict[str, Any]] = {
+    "texts": {"observation": "x", "tool_calls": "abc", "metrics": "x"},
+    "numbers": {"observation": {"results": 5}, "tool_calls": 5, "message": 5},
+    "nothing": {"observation": {"results": [None, 5]}, "tool_calls": [None], "metrics": None},
+    "lists": {
+        "tool_calls": [{"tool_call_id": [1], "function_name": None, "arguments": 5}],
+        "observation": {"results": [{"source_call_id": [1], "content": {"a": 1}}]},
+    },
+}
+
+
+@pytest.mark.parametrize("shape", [*ODD, "deep"])
+def test_a_trajectory_that_is_none_spoils_neither_page_nor_audit(tmp_path: Path, shape: str) -> None:
+    steps = [{"step_id": 1, "source": "agent", "message": "m", **ODD.get(shape, {})}]
+    text = json.dumps({"schema_version": "ATIF-v1.8", "steps": steps}) if shape in ODD else "[" * 100_000
+    folder = run_folder(tmp_path, "run", {"C1": 1.0})
+    attempt = folder / "attempts" / "C1" / "1"
+    attempt.mkdir(parents=True)
+    (attempt / "trajectory.json").write_text(text)
+    (attempt / "egress.jsonl").write_text("[" * 100_000 + "\n5\n")
+    shown = next(attempts(RunFolder(folder)))
+    assert len(shown["steps"]) == (shape in ODD)
+    json.dumps(shown, allow_nan=False)
+    read_events({"trajectory.json": text.encode()})
 
 
 def test_numbers_of_the_figures() -> None:

@@ -159,6 +159,45 @@ def test_a_torn_last_line_is_left_out_and_a_torn_line_before_it_is_an_error(tmp_
         make_report(RunFolder(tmp_path / "run"))
 
 
+@pytest.mark.parametrize(
+    "key, value",
+    [
+        *[
+            (key, 5)
+            for key in ("instance_id", "family", "status", "flags", "usage", "timings", "f2p", "error")
+        ],
+        *[(key, value) for key in ("score", "pass_rate") for value in ("x", -1, 1.5, float("nan"), True)],
+        *[("attempt", value) for value in ("x", 0, 1.5, [1], None)],
+        *[
+            ("usage", value)
+            for value in ({"turns": "x"}, {"cost_usd": float("inf")}, {"tool_calls": {"a": None}})
+        ],
+        *[("instance_id", value) for value in ("", "\ud800", None)],
+        ("status", []),
+        ("resolved", "no"),
+        ("flags", [{}]),
+        ("timings", {"agent": "long"}),
+        ("usage", {"input_tokens": 10**400}),
+    ],
+)
+def test_a_row_that_is_no_outcome_is_named(tmp_path: Path, key: str, value: Any) -> None:
+    with pytest.raises(DataError, match=f"line 2: this is no outcome \\({key}: "):
+        report_of(tmp_path / "run", [outcome("a"), {**outcome("b"), key: value}])
+
+
+def test_json_without_end_of_depth_is_no_outcome(tmp_path: Path) -> None:
+    report_of(tmp_path / "run", [])
+    (tmp_path / "run" / "results.jsonl").write_text("[" * 100_000 + "\n")
+    with pytest.raises(DataError, match="line 1: this is no outcome"):
+        make_report(RunFolder(tmp_path / "run"))
+
+
+def test_keys_that_are_null_are_keys_that_are_missing(tmp_path: Path) -> None:
+    nothing = dict.fromkeys(("score", "flags", "usage", "timings", "f2p", "tests", "error"))
+    report = report_of(tmp_path / "run", [{**outcome("a"), **nothing}, outcome("b")])
+    assert (report["attempts"]["done"], report["avg"]) == (2, 100)
+
+
 def test_an_attempt_that_stands_there_twice_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="twice"):
         report_of(tmp_path / "run", [outcome("a"), outcome("a")])

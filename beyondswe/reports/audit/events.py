@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from beyondswe.agents.transcripts import detect, read_transcript
+from beyondswe.agents.transcripts.base import listed, mapping
 
 _READ = 64 << 20  # bytes of a transcript that are read
 
@@ -138,15 +139,15 @@ def read_files(paths: Iterable[Path], root: Path) -> dict[str, bytes]:
 
 def _atif(document: dict[str, Any]) -> list[Event]:
     events = []
-    for number, step in enumerate(document.get("steps") or (), 1):
+    for number, step in enumerate(listed(document.get("steps")), 1):
         if not isinstance(step, dict):
             continue
-        results = [r for r in (step.get("observation") or {}).get("results") or () if isinstance(r, dict)]
-        given = {r.get("source_call_id"): _text(r.get("content")) for r in results}
+        results = [r for r in listed(mapping(step.get("observation")).get("results")) if isinstance(r, dict)]
+        given = {str(r.get("source_call_id")): _text(r.get("content")) for r in results}
         loose = "\n".join(_text(r.get("content")) for r in results if not r.get("source_call_id"))
-        for call in step.get("tool_calls") or ():
+        for call in listed(step.get("tool_calls")):
             if isinstance(call, dict):
-                observation = given.get(call.get("tool_call_id"), loose)
+                observation = given.get(str(call.get("tool_call_id")), loose)
                 at = int(step["step_id"]) if isinstance(step.get("step_id"), int) else number
                 events.append(
                     _event(at, str(call.get("function_name")), call.get("arguments") or {}, observation)

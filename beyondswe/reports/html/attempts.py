@@ -76,14 +76,13 @@ def _files(path: Path) -> dict[str, Any]:
 def _steps(data: bytes) -> list[dict[str, Any]]:
     """The steps of an ATIF trajectory; what is none gives none."""
     try:
-        document = json.loads(data)
-        steps = [step for step in document["steps"] if isinstance(step, dict)]
-    except (ValueError, KeyError, TypeError):
+        steps = _objects(mapping(json.loads(data)).get("steps"))
+    except (ValueError, RecursionError):
         return []
     shown = []
     for step in steps[:STEPS]:
         results: dict[str, str] = {}
-        for result in (step.get("observation") or {}).get("results") or ():
+        for result in _objects(mapping(step.get("observation")).get("results")):
             key = str(result.get("source_call_id"))
             results[key] = results.get(key, "") + str(result.get("content") or "")
         calls = [
@@ -92,7 +91,7 @@ def _steps(data: bytes) -> list[dict[str, Any]]:
                 "arguments": cut(_arguments(call.get("arguments"))),
                 "result": cut(results.pop(str(call.get("tool_call_id")), "")),
             }
-            for call in step.get("tool_calls") or ()
+            for call in _objects(step.get("tool_calls"))
         ]
         shown.append(
             {
@@ -102,12 +101,16 @@ def _steps(data: bytes) -> list[dict[str, Any]]:
                 "reasoning": cut(str(step.get("reasoning_content") or "")),
                 "calls": calls,
                 "rest": cut("\n".join(results.values())),
-                "tokens": (step.get("metrics") or {}).get("completion_tokens"),
+                "tokens": mapping(step.get("metrics")).get("completion_tokens"),
             }
         )
     if len(steps) > STEPS:
         shown.append({"n": None, "source": "note", "text": f"{len(steps) - STEPS} more steps", "calls": []})
     return shown
+
+
+def _objects(value: Any) -> list[dict[str, Any]]:
+    return [item for item in listed(value) if isinstance(item, dict)]
 
 
 def _arguments(arguments: Any) -> str:
@@ -126,7 +129,7 @@ def _requests(path: Path) -> list[dict[str, Any]]:
     for line in (_read(path) or "").splitlines():
         try:
             row = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if isinstance(row, dict):
             rows.append(
