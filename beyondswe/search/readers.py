@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ipaddress
 import socket
+import time
 import urllib.request
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager
@@ -33,6 +34,7 @@ _REDIRECTS = 8
 _PAGE_LIMIT = 20 << 20  # bytes of a page
 _TIMEOUT = httpx.Timeout(60.0, connect=20.0)
 _READER_TIMEOUT = httpx.Timeout(300.0, connect=20.0)  # a reader renders pages
+_WHOLE = 300.0  # seconds that a page may take, however it trickles in
 _AGENT = "Mozilla/5.0 (compatible; beyondswe link reader)"
 
 
@@ -149,10 +151,12 @@ def follow(url: str, check: Check, tell: Tell, *, body: bool) -> tuple[str, http
 
 def _read(answer: httpx.Response, url: str) -> bytes:
     pieces: list[bytes] = []
-    size = 0
+    size, until = 0, time.monotonic() + _WHOLE
     try:
         for piece in answer.iter_bytes():
             size += len(piece)
+            if time.monotonic() > until:
+                raise WebFault(f"{url} takes longer than {_WHOLE:g} s")
             if size > _PAGE_LIMIT:
                 raise WebFault(f"{url} is larger than {_PAGE_LIMIT >> 20} MiB")
             pieces.append(piece)

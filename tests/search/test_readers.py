@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from beyondswe.search import readers
 from beyondswe.search.readers import Blocked, JinaReader, PlainReader
 from beyondswe.search.types import Hop, WebFault
 from tests.search.conftest import Answer
@@ -154,3 +155,10 @@ def test_jinas_refusals_are_faults(web: Any) -> None:
     reader = _jina(web, "http://docs.example/notes", text=" ")
     with pytest.raises(WebFault, match="no text"):
         _read(reader, "http://docs.example/notes")
+
+
+def test_a_page_that_trickles_in_is_given_up(web: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    web.answer = _site
+    monkeypatch.setattr(readers, "_WHOLE", -1.0)
+    with pytest.raises(WebFault, match="takes longer"):
+        _read(PlainReader(), "http://docs.example/notes")
