@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from beyondswe.agents.transcripts.base import listed, mapping
 from beyondswe.reports.audit.events import read_files
 from beyondswe.reports.report import read_results
 from beyondswe.runs.folder import RunFolder
