@@ -25,6 +25,7 @@ from beyondswe.instances.model import Instance
 from beyondswe.instances.writing import to_row
 from beyondswe.sandbox.build import build_image
 from beyondswe.sandbox.engine import Engine
+from beyondswe.sandbox.types import Limits
 from tests.export.test_formats import beyondswe
 
 ISSUE, DOCUMENT = "quaywatch_compact_frames", "time_spans_from_scratch"
@@ -200,6 +201,16 @@ def test_what_is_no_task_is_an_error(tmp_path: Path) -> None:
 )
 def test_links_that_harbor_does_not_carry(path: bytes, target: bytes, out: bool) -> None:
     assert leads_out(path, target) is out
+
+
+def test_an_image_with_a_health_check_gets_one_that_compose_can_wait_for() -> None:
+    limits = Limits()
+    text = manifest.verifier_compose("i", 2, network="open", limits=limits, local=False, checks_health=True)
+    services = [*yaml.safe_load(text)["services"].values()]
+    services += yaml.safe_load(manifest.environment_compose(checks_health=True))["services"].values()
+    assert [service["healthcheck"]["test"] for service in services] == [["CMD", "true"]] * 4
+    assert ["network_mode" in service for service in services] == [True, False, False, False]
+    assert "healthcheck" not in manifest.environment_compose(checks_health=False)
 
 
 def test_names_that_harbor_takes() -> None:
