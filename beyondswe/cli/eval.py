@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from beyondswe.cli.datasets import dataset_options, image_provider, open_dataset
-from beyondswe.cli.matrix import EvalCommand
+from beyondswe.cli.matrix import ESTIMATE, EvalCommand
 from beyondswe.cli.models import gateway_options, gateway_settings, model_facts, refuse_without_model
 from beyondswe.cli.output import emit, say
 from beyondswe.cli.running import carry_out, dataset_facts, run_options, say_skipped
@@ -236,6 +236,7 @@ def _estimate(
         attempts=attempts,
         workers=workers or os.cpu_count() or 1,
     )
+    click.get_current_context().meta[ESTIMATE] = found
     if as_json:
         emit(found)
     for line in lines(found):

@@ -21,6 +21,8 @@ _OF_SEARCH = ("search_backend", "page_reader", "summary_model", "web_cache")
 """Keys that only cells of searchswe that search can use; the others go without."""
 _OWN = ("agents", "models", "search", "run_id")
 """Keys of the file that are no options of `eval` by that name."""
+ESTIMATE = "beyondswe.estimate"
+"""Where a dry run leaves what it would take, in the meta of its context."""
 
 
 class EvalCommand(click.Command):
@@ -57,11 +59,16 @@ def _matrix(command: EvalCommand, ctx: click.Context, words: list[str]) -> int:
     for run_id, arguments in cells:
         context = command.make_context("eval", [*arguments, *rest, "--run-id", run_id], parent=ctx)
         contexts.append((run_id, context))
-    worst, reports = 0, []
+    worst = 0
+    reports: list[dict[str, Any]] = []
+    estimates: list[dict[str, Any]] = []  # with --dry-run, which leaves no runs
     for number, (run_id, context) in enumerate(contexts, 1):
         say(f"\n{number} of {len(contexts)}: {run_id}")
         with context:
             code = int(command.invoke(context) or 0)
+        if context.params["dry_run"]:
+            estimates.append({"run_id": run_id, **ctx.meta.pop(ESTIMATE)})
+            continue
         folder = find_run(run_id, context.params["runs_dir"])
         reports.append(make_report(folder, strict=context.params["strict"]))
         worst = max(worst, code)
@@ -69,9 +76,10 @@ def _matrix(command: EvalCommand, ctx: click.Context, words: list[str]) -> int:
             say("interrupted; the same command goes on with the matrix")
             break
     say("")
-    show(reports, console())
+    if reports:
+        show(reports, console())
     if as_json:
-        emit({"config": str(path), "runs": reports})
+        emit({"config": str(path), **({"estimates": estimates} if estimates else {"runs": reports})})
     return worst
 
 

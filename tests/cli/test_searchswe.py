@@ -326,6 +326,14 @@ def test_faults_of_a_matrix_are_named(cli: Cli, text: str, why: str) -> None:
     assert done.code == 2 and why in done.json["error"]["message"], done.err
 
 
+def test_a_matrix_of_dry_runs_starts_nothing(cli: Cli) -> None:
+    (cli.folder / "m.yaml").write_text("dataset: demo\nagents: [nop, oracle]\n")
+    done = cli("eval", "--json", "--config", "m.yaml", "--dry-run")
+    assert done.code == 0, done.err
+    assert [cell["run_id"] for cell in done.json["estimates"]] == ["m-nop", "m-oracle"]
+    assert done.json["estimates"][0]["attempts"] == 4 and not (cli.folder / "runs").exists()
+
+
 def test_the_example_of_the_docs_is_read(cli: Cli) -> None:
     from beyondswe.cli.eval import command
     from beyondswe.cli.matrix import make_cells
