@@ -6,7 +6,9 @@ import csv
 import io
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from html import escape
 from importlib.metadata import version
@@ -17,12 +19,12 @@ from beyondswe.errors import UsageError
 from beyondswe.leaderboard.check import RELEASED, VERSIONS
 from beyondswe.leaderboard.entries import Board, Entry, Solved
 from beyondswe.leaderboard.submission import scores_of
-from beyondswe.reports.figures.draw import Figure, make_figures
+from beyondswe.reports.figures.draw import make_figures
 from beyondswe.reports.matrix import FAMILIES, rate_of
 from beyondswe.resources import resource
 from beyondswe.runs.folder import disk_errors
 
-FIGURES_OF = 30
+FIGURES_OF = 20
 """Rows of a dataset, the best by AVG, that its figures show: more cannot be told apart."""
 MARKER = ".beyondswe-site"
 """In a folder that was built: only such a one is replaced."""
@@ -50,6 +52,23 @@ def _write(board: Board, out: Path) -> None:
     pages = _Pages(out)
     groups = group_by_dataset(board.entries)
     own = [entry for entry in board.entries if not entry.reported]
+    with _figures(groups) as drawn:
+        _write_pages(board, own, groups, pages)
+        pages.write("figures.html", "figures.html.j2", figures=drawn(), most=FIGURES_OF)
+    matrices = [m for name, entries in groups.items() if (m := matrix(name, entries))]
+    pages.write("matrix.html", "matrix.html.j2", matrices=matrices)
+    for path in resource("leaderboard", "static").iterdir():
+        shutil.copyfile(path, out / path.name)
+    text = json.dumps([row(entry) for entry in board.entries], indent=1, ensure_ascii=False, allow_nan=False)
+    (out / "leaderboard.json").write_text(text + "\n", encoding="utf-8")
+    (out / "leaderboard.csv").write_text(_board_csv(board.entries), encoding="utf-8")
+    text = json.dumps(matrices, ensure_ascii=False, separators=(",", ":"))
+    (out / "matrix.json").write_text(text + "\n", encoding="utf-8")
+    (out / "matrix.csv").write_text(_matrix_csv(own), encoding="utf-8")
+
+
+def _write_pages(board: Board, own: list[Entry], groups: dict[str, list[Entry]], pages: _Pages) -> None:
+    """The table, a page a submission, and how to submit."""
     pages.write(
         "index.html",
         "index.html.j2",
@@ -63,22 +82,9 @@ def _write(board: Board, out: Path) -> None:
     for entry in own:
         rows = _outcome_rows(entry.instances, heads)
         pages.write(f"s/{entry.name}.html", "submission.html.j2", root="../", entry=entry, rows=rows)
-    figures = {name: dataset_figures(entries) for name, entries in groups.items()}
-    pages.write("figures.html", "figures.html.j2", figures=figures, most=FIGURES_OF)
-    matrices = [m for name, entries in groups.items() if (m := matrix(name, entries))]
-    pages.write("matrix.html", "matrix.html.j2", matrices=matrices)
     pages.write(
         "submit.html", "submit.html.j2", released=RELEASED, versions=sorted(VERSIONS | {version("beyondswe")})
     )
-    for path in resource("leaderboard", "static").iterdir():
-        shutil.copyfile(path, out / path.name)
-    text = json.dumps([row(entry) for entry in board.entries], indent=1, ensure_ascii=False, allow_nan=False)
-    (out / "leaderboard.json").write_text(text + "\n", encoding="utf-8")
-    (out / "leaderboard.csv").write_text(_board_csv(board.entries), encoding="utf-8")
-    (out / "matrix.json").write_text(
-        json.dumps(matrices, ensure_ascii=False, separators=(",", ":")) + "\n", encoding="utf-8"
-    )
-    (out / "matrix.csv").write_text(_matrix_csv(own), encoding="utf-8")
 
 
 class _Pages:
@@ -144,14 +150,22 @@ def group_by_dataset(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
     return groups
 
 
-def dataset_figures(entries: Sequence[Entry]) -> tuple[list[Figure], list[str]]:
-    """Figures of the best rows of one dataset, and why the others are not there."""
+@contextmanager
+def _figures(groups: dict[str, list[Entry]]) -> Iterator[Callable[[], dict[str, Any]]]:
+    """Figures of each dataset, drawn by another process meanwhile; the function waits for them."""
+    best = {name: _best(entries) for name, entries in groups.items()}
+    with ProcessPoolExecutor(1) as pool:
+        drawing = {name: pool.submit(make_figures, reports) for name, reports in best.items()}
+        yield lambda: {name: future.result() for name, future in drawing.items()}
+
+
+def _best(entries: Sequence[Entry]) -> list[dict[str, Any]]:
+    """Reports of the best rows, with names that leave room for the plot."""
     best = sorted(entries, key=lambda entry: -(entry.report["avg"] or 0.0))[:FIGURES_OF]
-    short = [{**e.report, "agent": {"name": _short(e.agent)}, "model": _short(e.model) or None} for e in best]
-    return make_figures(short)
+    return [{**e.report, "agent": {"name": _short(e.agent)}, "model": _short(e.model) or None} for e in best]
 
 
-def _short(text: str, most: int = 36) -> str:
+def _short(text: str, most: int = 24) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 

@@ -28,6 +28,8 @@ PHASES = ("setup", "agent", "extract", "score")
 ALMOST = 0.9  # pass rate from which a Doc2Repo instance is almost correct
 _Z = 1.959963984540054  # 97.5 % point of the normal distribution
 _RESAMPLES = 2000
+_DOC2REPO, _INFRASTRUCTURE = Family.DOC2REPO.value, Status.INFRASTRUCTURE_ERROR.value
+_WORTHLESS = (Status.TAMPERED.value, _INFRASTRUCTURE)
 
 
 def wilson(rate: float, n: int) -> tuple[float, float]:
@@ -95,15 +97,25 @@ class _Counts:
     def add(self, row: dict[str, Any]) -> None:
         self.done += 1
         self.statuses[row["status"]] += 1
-        self.flags.update({flag_name(str(flag)) for flag in row.get("flags") or ()})
+        for flag in {flag_name(str(flag)) for flag in row.get("flags") or ()}:
+            self.flags[flag] += 1
         usage = row.get("usage") or {}
         for name in AMOUNTS:
-            if usage.get(name) is not None:
-                self.amounts[name] += usage[name]
+            if (amount := usage.get(name)) is not None:
+                self.amounts[name] += amount
                 self.counted.add(name)
-        self.tool_calls.update(usage.get("tool_calls") or {})
+        for tool, n in (usage.get("tool_calls") or {}).items():
+            self.tool_calls[tool] += n
+        timings = row.get("timings") or {}
         for phase in PHASES:
-            self.timings[phase] += (row.get("timings") or {}).get(phase) or 0
+            self.timings[phase] += timings.get(phase) or 0
+
+    def add_all(self, other: _Counts) -> None:
+        """The sums of another one on top."""
+        self.done += other.done
+        self.counted |= other.counted
+        for name in ("statuses", "flags", "amounts", "tool_calls", "timings"):
+            getattr(self, name).update(getattr(other, name))
 
     def document(self) -> dict[str, Any]:
         """``statuses``, ``flags``, ``usage`` and ``timings`` as they stand in a report."""
@@ -128,29 +140,35 @@ class _Tally:
 
     families: dict[Family, dict[str, _Instance]] = field(default_factory=dict)
     attempts: set[tuple[str, int]] = field(default_factory=set)
-    total: _Counts = field(default_factory=_Counts)
     by_family: defaultdict[Family, _Counts] = field(default_factory=lambda: defaultdict(_Counts))
     cached: int = 0
+
+    @property
+    def total(self) -> _Counts:
+        """The sums over all families."""
+        total = _Counts()
+        for counts in self.by_family.values():
+            total.add_all(counts)
+        return total
 
     def add(self, row: dict[str, Any], *, strict: bool) -> None:
         family = Family(row["family"])
         value = outcome_score(row, strict=strict)
         instance = self.families.setdefault(family, {}).setdefault(row["instance_id"], _Instance())
         instance.scores.append(value)
-        if row["status"] != Status.INFRASTRUCTURE_ERROR.value:
+        if row["status"] != _INFRASTRUCTURE:
             instance.counted.append(value)
-        self.total.add(row)
         self.by_family[family].add(row)
         self.cached += bool(row.get("cached"))
 
 
 def outcome_score(row: dict[str, Any], *, strict: bool) -> float:
     """What an outcome counts, 0 to 1: resolved or not, the pass rate for Doc2Repo. ``strict``: suspicious ones 0."""
-    if row["status"] in (Status.TAMPERED.value, Status.INFRASTRUCTURE_ERROR.value):
+    if row["status"] in _WORTHLESS:
         return 0.0
     if strict and any(is_suspicious(str(flag)) for flag in row.get("flags") or ()):
         return 0.0
-    if row["family"] == Family.DOC2REPO.value:
+    if row["family"] == _DOC2REPO:
         return float(row.get("pass_rate") or 0.0)
     return float(bool(row["resolved"]))
 

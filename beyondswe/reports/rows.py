@@ -8,6 +8,8 @@ from typing import Any
 from beyondswe.instances.model import Family
 from beyondswe.scoring.types import Status
 
+_FAMILIES = frozenset(family.value for family in Family)
+_STATUSES = frozenset(status.value for status in Status)
 _MOST = 1e15  # of tokens, seconds, dollars: what is above was not counted by anybody
 
 
@@ -52,7 +54,7 @@ def _attempt(value: Any) -> bool:
 
 
 def _results(value: Any) -> bool:
-    return isinstance(value, dict) and all(map(_text, value.values()))
+    return isinstance(value, dict) and set(map(type, value.values())) <= {str}
 
 
 def _amounts(value: Any) -> bool:
@@ -72,11 +74,11 @@ _NEEDED: Mapping[str, _Kind] = {
     "instance_id": ("a name", _name),
     "family": (
         f"one of {', '.join(family.value for family in Family)}",
-        lambda value: _text(value) and value in {family.value for family in Family},
+        lambda value: _text(value) and value in _FAMILIES,
     ),
     "status": (
         "a status of the documentation",
-        lambda value: _text(value) and value in {status.value for status in Status},
+        lambda value: _text(value) and value in _STATUSES,
     ),
     "resolved": ("true or false", lambda value: isinstance(value, bool)),
 }

@@ -78,4 +78,5 @@ function filterable(form, table) {
 }
 
 document.querySelectorAll("table.sortable").forEach(sortable);
-document.querySelectorAll("form[data-for]").forEach((form) => filterable(form, document.getElementById(form.dataset.for)));
+// not form.dataset: a field of the form is called dataset
+document.querySelectorAll("form[data-for]").forEach((form) => filterable(form, document.getElementById(form.getAttribute("data-for"))));

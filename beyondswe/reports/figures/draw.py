@@ -240,7 +240,9 @@ def _against_avg(points: Sequence[data.Point], axes: Any, what: str) -> None:
 
 
 def _legend_beside(axes: Any) -> None:
-    """To the right of the plot, where it covers nothing."""
+    """To the right of the plot, where it covers nothing; the figure grows with it."""
+    entries = len(axes.get_legend_handles_labels()[1])
+    axes.figure.set_figheight(max(axes.figure.get_figheight(), 0.9 + 0.23 * entries))
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1), borderaxespad=0, handlelength=1.2)
 
 
