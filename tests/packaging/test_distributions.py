@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-TOP = {"beyondswe", "harness", "dockerfiles", "data", "README.md", "CHANGELOG.md", "pyproject.toml"}
+TOP = {"beyondswe", "harness", "dockerfiles", "data", "leaderboard", "README.md", "CHANGELOG.md", "pyproject.toml"}
 
 
 def run(*command: str | Path, cwd: Path, **env: str) -> str:
@@ -65,6 +65,8 @@ def test_the_wheel_carries_the_folders_that_lie_outside_the_package(built: Path)
         "dockerfiles/",
         "data/demo/",
         "data/pypi/",
+        "leaderboard/templates/",
+        "leaderboard/static/",
     ):
         assert any(name.startswith(f"beyondswe/_bundled/{folder}") for name in names), folder
     assert not [name for name in names if "__pycache__" in name or name.startswith("tests/")]
