@@ -8,9 +8,14 @@ from enum import StrEnum
 from functools import cached_property
 from urllib.parse import unquote
 
+from beyondswe.blocklist import Target
 from beyondswe.instances.model import Instance
 
 _LONGEST = 200_000  # characters of a text in which addresses are looked for
+_GIT, _FETCHES = (
+    re.compile(r"\bgit\b", re.IGNORECASE),
+    re.compile(r"\b(?:fetch|pull|ls-remote)\b", re.IGNORECASE),
+)
 
 
 class View(StrEnum):
@@ -29,11 +34,18 @@ class Answer:
     numbers: tuple[int, ...]
     prompt: str
     reference: str  # the reference change; what of it was seen is evidence
+    aliases: tuple[str, ...] = ()  # other owner/name of the repository, which lead to it
+
+    @cached_property
+    def target(self) -> Target:
+        """The repository, for the blocklist."""
+        return Target(self.repo, aliases=self.aliases)
 
     @cached_property
     def _slug(self) -> str:
-        owner, _, name = self.repo.removesuffix(".git").partition("/")
-        return rf"{re.escape(owner)}/+{re.escape(name)}(?:\.git)?"
+        names = (name.removesuffix(".git").partition("/") for name in (self.repo, *self.aliases))
+        forms = [rf"{re.escape(owner)}/+{re.escape(name)}" for owner, slash, name in names if slash]
+        return rf"(?:{'|'.join(forms) or '(?!)'})(?:\.git)?"
 
     @cached_property
     def named(self) -> frozenset[int]:
@@ -48,27 +60,32 @@ class Answer:
         return frozenset(found)
 
     @cached_property
+    def _head(self) -> str:
+        """The ref of an own pull request."""
+        numbers = "|".join(str(n) for n in self.numbers if n not in self.named)
+        return rf"(?:refs/)?pull/+(?:{numbers})(?!\d)/+(?:head|merge)" if numbers else "(?!)"
+
+    @cached_property
     def _patterns(self) -> list[tuple[View, re.Pattern[str]]]:
         numbers = "|".join(str(n) for n in self.numbers if n not in self.named)
         if not numbers or not self.repo.strip("/"):
             return []
-        slug, n = self._slug, rf"(?:{numbers})(?!\d)"
-        head = rf"(?:refs/)?pull/+{n}/+(?:head|merge)"
+        slug, n, head = self._slug, rf"(?:{numbers})(?!\d)", self._head
+        near = r"[^\n|;&]{0,200}"  # bounded: texts are strangers', and may be made to be searched for ever
         diff = [
             rf"{slug}/+pull/+{n}(?:\.(?:patch|diff)|/+(?:files|commits|changes|checks))",
             rf"(?:patch-diff\.githubusercontent\.com|patch-diff\.github\.com)/+raw/+{slug}/+pull/+{n}",
             rf"api\.github\.com/+repos/+{slug}/+pulls/+{n}(?!/+(?:comments|reviews))",
-            rf"{slug}/+\S*{head}",
-            rf"(?=[\s\S]*\bgit\b[\s\S]*\b(?:fetch|pull|ls-remote)\b)[\s\S]*\b{head}",
-            rf"\bgh\s+pr\s+(?:diff|checkout)\s[^\n|;&]*?\b{n}",
-            rf"\bgh\s+api\s[^\n|;&]*\brepos/+{slug}/+pulls/+{n}(?!/+(?:comments|reviews))",
-            rf"\bgh\s+pr\s+view\s[^\n|;&]*\b{n}[^\n|;&]*--json\s[^\n|;&]*(?:files|commits)",
+            rf"{slug}/+\S{{0,300}}{head}",
+            rf"\bgh\s+pr\s+(?:diff|checkout)\s{near}?\b{n}",
+            rf"\bgh\s+api\s{near}\brepos/+{slug}/+pulls/+{n}(?!/+(?:comments|reviews))",
+            rf"\bgh\s+pr\s+view\s(?={near}--json\s{near}(?:files|commits)){near}\b{n}",
         ]
         page = [
             rf"{slug}/+(?:pull|issues)/+{n}(?:[/?#\s\"')\]>]|$)",
             rf"api\.github\.com/+repos/+{slug}/+issues/+{n}",
             rf"api\.github\.com/+repos/+{slug}/+pulls/+{n}/+(?:comments|reviews)",
-            rf"\bgh\s+(?:pr|issue)\s+view\s[^\n|;&]*?\b{n}",
+            rf"\bgh\s+(?:pr|issue)\s+view\s{near}?\b{n}",
         ]
         return [
             *((View.DIFF, re.compile(pattern, re.IGNORECASE)) for pattern in diff),
@@ -84,6 +101,9 @@ class Answer:
             return None
         head = text[:_LONGEST]
         for form in dict.fromkeys((head, unquote(head), unquote(unquote(head)))):
+            ref = re.search(rf"\b{self._head}", form, re.IGNORECASE)
+            if ref and _GIT.search(form) and _FETCHES.search(form):
+                return View.DIFF, form[max(0, ref.start() - 200) : ref.end()].strip()
             for view, pattern in self._patterns:
                 if found := pattern.search(form):
                     return view, found[0][-300:].strip()
@@ -115,4 +135,5 @@ def answer_of(instance: Instance, prompt: str = "") -> Answer:
         tuple(dict.fromkeys(numbers)),
         prompt or instance.problem_statement,
         instance.patch,
+        tuple(instance.aliases),
     )

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
-from beyondswe.blocklist import Target, decide_command
+from beyondswe.blocklist import decide_command
 from beyondswe.reports.audit.answers import Answer, View
 from beyondswe.reports.audit.events import Deed, Event, Request
 
@@ -138,8 +138,7 @@ def _looked(answer: Answer, event: Event) -> tuple[View, str] | None:
 
 def _opens(answer: Answer, command: str) -> bool:
     """Whether a command (or code) goes to an address rather than printing, writing or looking for one."""
-    target = Target(answer.repo)
-    if decide_command(command, target, search=True).blocked:
+    if decide_command(command, answer.target, search=True).blocked:
         return True
     # code of a notebook, which is no shell
     return bool(re.search(r"\b(?:requests|httpx|urllib|urlopen|aiohttp|fetch)\b[\s\S]*\(", command))
@@ -186,7 +185,7 @@ def _words(text: str) -> set[str]:
 
 
 def _history(answer: Answer, event: Event) -> str:
-    decision = decide_command(event.text, Target(answer.repo), search=True)
+    decision = decide_command(event.text, answer.target, search=True)
     return _cut(decision.detail or event.text) if decision.blocked and decision.rule in _HISTORY else ""
 
 

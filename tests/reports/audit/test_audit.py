@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from beyondswe.agents.transcripts import read_transcript
-from beyondswe.reports.audit.answers import Answer
+from beyondswe.reports.audit.answers import Answer, View
 from beyondswe.reports.audit.events import read_events, read_requests
 from beyondswe.reports.audit.judge import Finding, Tier, judge
 
@@ -318,3 +319,22 @@ def test_a_run_is_audited_and_regraded_from_the_command_line(tmp_path: Path) -> 
     (foreign / "README").write_text("hello")
     document = audit(str(foreign), "--dataset", str(dataset))
     assert document["confirmed_attempts"] == 1 and document["unknown"] == ["README"]
+
+
+def test_a_former_name_leads_to_the_answer_too() -> None:
+    answer = replace(ANSWER, aliases=("old/colander",))
+    for url in (
+        "https://github.com/old/colander/pull/318.diff",
+        "https://github.com/Pylons/colander/pull/318.diff",
+    ):
+        found = answer.view(f"curl -L {url}")
+        assert found is not None and found[0] is View.DIFF
+    assert ANSWER.view("curl -L https://github.com/old/colander/pull/318.diff") is None
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["git ", "Pylons/colander/", "gh pr diff ", "gh pr view ", "gh api ", "gh pr view 318 --json ", "pull/"],
+)
+def test_texts_that_are_made_to_be_searched_for_ever_are_not(word: str) -> None:
+    ANSWER.view(word * (200_000 // len(word)))
