@@ -12,6 +12,7 @@ import argparse
 import hashlib
 import json
 import random
+import resource
 import tempfile
 import time
 from pathlib import Path
@@ -84,6 +85,12 @@ def make(site: Path, number: int, instances: int, tests: int) -> None:
     (folder / "submission.yaml").write_text(to_yaml(Submission.model_validate({**facts, "scores": scores})))
 
 
+def _processor() -> float:
+    """Seconds of processor time of this process and those that it waited for."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--submissions", type=int, default=1000)
@@ -96,7 +103,7 @@ def main() -> None:
             make(site, number, options.instances, options.tests)
         results = sum(path.stat().st_size for path in site.rglob("results.jsonl"))
         print(f"{options.submissions} submissions × {options.instances} instances, {results / 1e6:.0f} MB")
-        begun = time.perf_counter()
+        begun, before = time.perf_counter(), _processor()
         board = read_board(site)
         read = time.perf_counter()
         assert not board.refused, dict(list(board.refused.items())[:3])
@@ -106,6 +113,9 @@ def main() -> None:
         whole = sum(path.stat().st_size for path in (site / "public").rglob("*") if path.is_file())
         print(
             f"read {read - begun:.1f} s, write {done - read:.1f} s, whole {done - begun:.1f} s (promised: 20)"
+        )
+        print(
+            f"processor time of all processes {_processor() - before:.1f} s: on a shared machine, what counts"
         )
         print(f"first page {size / 1000:.0f} kB (promised: 500); whole site {whole / 1e6:.0f} MB")
 

@@ -10,6 +10,7 @@ from beyondswe.scoring.types import Status
 
 _FAMILIES = frozenset(family.value for family in Family)
 _STATUSES = frozenset(status.value for status in Status)
+_NUMBERS = (int, float)  # and not bool, which is an int to isinstance
 _MOST = 1e15  # of tokens, seconds, dollars: what is above was not counted by anybody
 
 
@@ -42,7 +43,7 @@ def _text(value: Any) -> bool:
 
 
 def _amount(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < _MOST
+    return type(value) in _NUMBERS and 0 <= value < _MOST
 
 
 def _share(value: Any) -> bool:
