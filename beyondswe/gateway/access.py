@@ -159,6 +159,8 @@ class AttemptAccess:
             if self.egress is not None:
                 (proxy, attempt), self.egress = self.egress, None
                 left.egress = proxy.close(attempt)
+            if self.link is not None:
+                self.link.check()
         finally:
             self.abandon()
         return left

@@ -88,6 +88,18 @@ class Link:
         """The network of the sandbox that joins it."""
         return f"container:{self.container}"
 
+    def check(self) -> None:
+        """Raise `EngineError` if somebody ended it from outside. One that lacked memory was brought to it by the
+        agent, whose own loss that is.
+        """
+        state = job.inspect_state(self._engine, self.container)
+        if state is not None and state.get("Running"):
+            return
+        if state is None or not job.ran_out_of_memory(self._engine, self.container, state, killed=False):
+            raise EngineError(
+                f"link {self.container}, the sandbox's way to the model and the web, was ended or removed from outside"
+            )
+
     def stop(self) -> None:
         """Remove it, once the sandbox is gone. Can be called twice."""
         remove_later(self._engine, self.container)

@@ -158,3 +158,20 @@ def test_a_socket_that_is_not_there_is_told(engine: Engine, base_image: str, tmp
     finish_removals()
     left = engine.api.containers(all=True, filters={"label": "io.beyondswe.run=test-link-none"})
     assert left == []
+
+
+def test_a_link_that_was_ended_from_outside_is_told(
+    engine: Engine, base_image: str, sockets: dict[int, Socket]
+) -> None:
+    link = Link.start(engine, sockets)
+    try:
+        link.wait()
+        link.check()
+        job.kill(engine, link.container)
+        with pytest.raises(EngineError, match="from outside"):
+            link.check()
+    finally:
+        link.stop()
+    finish_removals()
+    with pytest.raises(EngineError, match="from outside"):
+        link.check()
