@@ -69,6 +69,13 @@ def test_the_two_files_of_a_run_are_enough_to_pack_and_the_check_says_what_to_ad
     assert "predictions.jsonl is missing: add a row" in errors(tmp_path / "site", "ci")
 
 
+def test_a_model_that_the_run_does_not_know_is_named(tmp_path: Path) -> None:
+    run = demo_run(tmp_path, "elsewhere", model=None)
+    assert call("pack", run, "--site", tmp_path / "site", "--model", "Theirs")[0] == 0
+    facts = yaml.safe_load((tmp_path / "site/submissions/elsewhere/submission.yaml").read_text())
+    assert facts["model"] == "Theirs" and errors(tmp_path / "site") == ""
+
+
 def test_a_run_that_does_not_know_enough_of_itself_is_not_packed(tmp_path: Path) -> None:
     run = demo_run(tmp_path, "old", search=None, package_version=None)
     code, said = call("pack", run, "--site", tmp_path / "site")
@@ -224,6 +231,20 @@ def test_links_and_strange_files_are_refused(site: Path, tmp_path: Path) -> None
     assert "no plain file" in errors(site)
     (site / "submissions" / "linked").symlink_to(folder)
     assert "linked is a symbolic link" in errors(site, "linked")
+
+
+def test_a_folder_of_trajectories_that_leads_elsewhere_is_not_entered(site: Path, tmp_path: Path) -> None:
+    folder = site / "submissions" / "good"
+    shutil.move(folder / "trajectories", tmp_path / "elsewhere")
+    (folder / "trajectories").symlink_to(tmp_path / "elsewhere")
+    assert "trajectories must be a folder" in errors(site)
+
+
+def test_files_that_are_too_large_are_not_opened(site: Path) -> None:
+    folder = site / "submissions" / "good"
+    for name in ("results.jsonl", "submission.yaml"):
+        os.truncate(folder / name, 1 << 40)  # sparse
+        assert f"{name} has 1,099,511,627,776 bytes; at most" in errors(site)
 
 
 def test_trajectories_that_are_none(site: Path) -> None:
