@@ -96,6 +96,7 @@ def test_the_dataset_lists_tasks_with_their_digests(exported: Path) -> None:
         f"beyondswe/{name}": manifest.digest_of(exported / name) for name in (ISSUE, DOCUMENT)
     }
     (entry,) = json.loads((exported / "registry.json").read_text())
+    assert entry["name"] == "demo"
     assert [(exported / task["path"] / "task.toml").is_file() for task in entry["tasks"]] == [True, True]
 
 

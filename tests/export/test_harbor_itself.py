@@ -212,7 +212,18 @@ def test_the_other_families(
 
 
 def test_the_registry_is_read(harbor: Harbor, exported: Path, tmp_path: Path) -> None:
-    words = ["run", "-d", "beyondswe/demo@1", "--registry-path", "registry.json", "--agent", "nop", "-y"]
+    words = ["run", "-d", "demo@1", "--registry-path", "registry.json", "--agent", "nop", "-y"]
     harbor(*words, "-i", f"*{DOCUMENT}*", "-o", str(tmp_path), "--job-name", "r", "-q", cwd=exported)
     (result,) = (tmp_path / "r").glob("*/result.json")
     assert json.loads(result.read_text())["verifier_result"]["rewards"] == {"reward": 0}
+
+
+def test_two_instances_of_pypi(harbor: Harbor, tmp_path: Path) -> None:
+    names = ("requests_mock_urllib3_2", "thermofeel_effective_temperature")
+    chosen = [word for name in names for word in ("--instance", name)]
+    beyondswe("export", "harbor", "--dataset", "pypi", *chosen, "--out", str(tmp_path / "tasks"))
+    tasks = [tmp_path / "tasks" / name for name in names]
+    assert [json.loads(harbor("lint", str(task), "--json")) for task in tasks] == [[], []]
+    trials = harbor.job(tmp_path / "jobs", [{"name": "oracle"}, {"name": "nop"}], tasks)
+    assert sorted(trial["verifier_result"]["rewards"]["reward"] for trial in trials) == [0, 0, 1, 1]
+    assert {trial["agent"]["name"] for trial in trials if trial["details"]["resolved"]} == {"oracle"}

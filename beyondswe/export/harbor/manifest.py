@@ -92,7 +92,10 @@ def dataset_toml(name: str, version: str, description: str, digests: Mapping[str
 
 
 def registry_json(name: str, version: str, description: str, folders: Sequence[str]) -> str:
-    """The registry, with paths relative to the dataset's folder."""
+    """The registry, with paths relative to the dataset's folder.
+
+    Its name is one word: Harbor asks its hub for what has two.
+    """
     tasks = [{"name": folder, "path": folder} for folder in folders]
     entry = {
         "name": name,

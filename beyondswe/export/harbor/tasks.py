@@ -112,14 +112,13 @@ def export_harbor(
         digests[folder] = manifest.digest_of(out / folder)
         images.append(image.tag)
         on_task(folder)
-    title = f"{organisation}/{Path(dataset.name).stem or 'dataset'}"
-    title = manifest.task_name(organisation, title.partition("/")[2])
+    title = manifest.task_name(organisation, Path(dataset.name).stem or "dataset")
     about = f"{len(digests)} instances, dataset hash {dataset.hash[:12]}"
     by_name = {names[i.instance_id]: digests[folder_name(i.instance_id)] for i in dataset.instances}
-    write_atomic(out / "dataset.toml", manifest.dataset_toml(title, dataset.version, about, by_name).encode())
-    write_atomic(
-        out / "registry.json", manifest.registry_json(title, dataset.version, about, list(digests)).encode()
-    )
+    listed = manifest.dataset_toml(title, dataset.version, about, by_name)
+    write_atomic(out / "dataset.toml", listed.encode())
+    registry = manifest.registry_json(title.partition("/")[2], dataset.version, about, list(digests))
+    write_atomic(out / "registry.json", registry.encode())
     return Exported(digests, tuple(dict.fromkeys(images)), tuple(unsolved))
 
 
