@@ -10,7 +10,8 @@ from beyondswe.blocklist.types import ALLOWED, DEFAULT, Decision, Policy, Target
 from beyondswe.blocklist.urls import decide_address
 
 _ADDRESS = re.compile(
-    r"(?:[a-z][a-z0-9+.-]*://|www\.)[^\s\"'<>)\]}]+|(?:[a-z0-9-]+\.)+[a-z]{2,18}/[^\s\"'<>)\]}]+"
+    # bounded: a long row of letters is not to be gone through anew from each of them
+    r"(?:[a-z][a-z0-9+.-]{0,30}://|www\.)[^\s\"'<>)\]}]+|(?:[a-z0-9-]{1,63}\.){1,20}[a-z]{2,18}/[^\s\"'<>)\]}]+"
 )
 _BENCHMARK = re.compile(r"beyond[-_ ]?swe(?![a-z])|awe-?ai-?team/", re.ASCII)
 

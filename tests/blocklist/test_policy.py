@@ -253,3 +253,12 @@ def test_nonsense_is_answered() -> None:
         assert isinstance(decide_url(text, COLANDER).blocked, bool)
         assert isinstance(decide_text(text, COLANDER).blocked, bool)
     assert decide_url("https://example.org/" + "%" + "25" * 20 + "41", COLANDER).rule == "not-an-address"
+
+
+@pytest.mark.parametrize(
+    "word", ["colander-", "a.", "colander", "http", "www.x", "github.com/", "Pylons/", "x" * 64 + "."]
+)
+def test_long_texts_are_decided_quickly(word: str) -> None:
+    text = word * (400_000 // len(word))
+    assert not decide_text(f"colander {text}", Target("Pylons/colander")).blocked
+    assert decide_text(f"{text} https://github.com/Pylons/colander/pull/1", Target("Pylons/colander")).blocked
