@@ -108,7 +108,7 @@ ROWS: list[tuple[str, Callable[[list[Any]], Any], str]] = [
     ("results.jsonl", lambda rows: rows.pop(), "1 outcomes are missing; run these"),
     ("results.jsonl", lambda rows: rows[0].update(instance_id="nobody_knows"), "not of this dataset"),
     ("results.jsonl", lambda rows: rows[0].update(attempt=2), "beyond attempts: 1"),
-    ("results.jsonl", lambda rows: rows[0].update(attempt=True), "attempt a number"),
+    ("results.jsonl", lambda rows: rows[0].update(attempt=True), "attempt: a number from 1"),
     ("results.jsonl", lambda rows: rows[0].update(family="Nothing"), "this is no outcome"),
     ("results.jsonl", lambda rows: rows[0].update(resolved=False), "status resolved"),
     ("results.jsonl", lambda rows: rows[0].update(score=0.5), "its score is 0.5"),
