@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from beyondswe.cli.output import console, emit, json_option, say
+from beyondswe.cli.parameters import Number
 
 if TYPE_CHECKING:
     from beyondswe.agents.manifest import Manifest
@@ -90,7 +91,7 @@ def build_command(name: str, python_dir: Path | None, as_json: bool) -> None:
 )
 @click.option(
     "--timeout",
-    type=click.FloatRange(1),
+    type=Number(1),
     default=600,
     show_default=True,
     metavar="S",

@@ -10,6 +10,7 @@ import click
 
 from beyondswe.cli.datasets import dataset_options, open_dataset
 from beyondswe.cli.output import emit, json_option, say
+from beyondswe.cli.parameters import Number
 from beyondswe.cli.parameters import memory as memory_size
 from beyondswe.cli.running import say_capped
 
@@ -62,7 +63,7 @@ _FOLDER = click.Path(path_type=Path, exists=True, file_okay=False)
 )
 @click.option(
     "--timeout",
-    type=click.FloatRange(1),
+    type=Number(1),
     default=3600,
     show_default=True,
     metavar="S",
@@ -70,7 +71,7 @@ _FOLDER = click.Path(path_type=Path, exists=True, file_okay=False)
 )
 @click.option(
     "--test-timeout",
-    type=click.FloatRange(1),
+    type=Number(1),
     default=600,
     show_default=True,
     metavar="S",
@@ -88,7 +89,7 @@ _FOLDER = click.Path(path_type=Path, exists=True, file_okay=False)
 )
 @click.option(
     "--max-cost",
-    type=click.FloatRange(0, min_open=True),
+    type=Number(0, min_open=True),
     metavar="USD",
     help="agent: cost of a row, by its usage.",
 )
@@ -100,7 +101,7 @@ _FOLDER = click.Path(path_type=Path, exists=True, file_okay=False)
 )
 @click.option(
     "--cpus",
-    type=click.FloatRange(0.1),
+    type=Number(0.1),
     default=4.0,
     show_default=True,
     metavar="N",

@@ -11,6 +11,7 @@ from beyondswe.cli.datasets import dataset_options, image_provider, open_dataset
 from beyondswe.cli.matrix import ESTIMATE, EvalCommand
 from beyondswe.cli.models import gateway_options, gateway_settings, model_facts, refuse_without_model
 from beyondswe.cli.output import emit, say
+from beyondswe.cli.parameters import Number
 from beyondswe.cli.running import carry_out, dataset_facts, run_options, say_skipped
 from beyondswe.cli.searching import search_options, searching
 
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--timeout",
-    type=click.FloatRange(0.1),
+    type=Number(0.1),
     default=14_400,
     show_default=True,
     metavar="S",

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from beyondswe.cli.output import console, emit, file_option, json_option, write_file
+from beyondswe.cli.parameters import Number
 from beyondswe.cli.running import runs_dir_option
 
 
@@ -15,7 +16,7 @@ from beyondswe.cli.running import runs_dir_option
 @click.option("--candidate", required=True, metavar="RUN", help="The run to judge.")
 @click.option(
     "--max-drop",
-    type=click.FloatRange(0, 100),
+    type=Number(0, 100),
     default=0.0,
     show_default=True,
     metavar="POINTS",
@@ -23,7 +24,7 @@ from beyondswe.cli.running import runs_dir_option
 )
 @click.option(
     "--alpha",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    type=Number(0, 1, min_open=True, max_open=True),
     default=0.05,
     show_default=True,
     help="How many unchanged candidates may be called a regression.",
@@ -89,11 +90,11 @@ def _ids(path: Path) -> list[str]:
             found = json.loads(text)
         else:
             found = [line.partition("#")[0].strip() for line in text.splitlines()]
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UsageError(f"--must-pass {path} cannot be read: {error}") from error
-    ids = [name for name in found if name]
-    if not all(isinstance(name, str) for name in ids):
+    if not all(isinstance(name, str) for name in found):
         raise UsageError(f"--must-pass {path}: expected an array of instance ids")
+    ids = [name for name in found if name]
     if not ids:
         raise UsageError(f"--must-pass {path} names no instance")
     return list(dict.fromkeys(ids))

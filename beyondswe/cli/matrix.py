@@ -109,7 +109,7 @@ def make_cells(path: Path, command: click.Command, prefix: str | None) -> list[t
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"--config {path} cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(f"--config {path} is no YAML: {' '.join(str(error).split())}") from error
     if not isinstance(document, Mapping):
         raise UsageError(f"--config {path}: expected names and values, such as `agents: [searchswe]`")

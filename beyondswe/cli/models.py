@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from beyondswe.cli.parameters import Number
+
 if TYPE_CHECKING:
     from beyondswe.gateway.process import GatewaySettings
     from beyondswe.runs.settings import ModelFacts
@@ -34,7 +36,7 @@ _GATEWAY = [
     ),
     click.option(
         "--max-cost",
-        type=click.FloatRange(0, min_open=True),
+        type=Number(0, min_open=True),
         metavar="USD",
         help="US dollars that an attempt may cost.",
     ),
@@ -53,7 +55,7 @@ _GATEWAY = [
     ),
     click.option(
         "--rate",
-        type=click.FloatRange(0, min_open=True),
+        type=Number(0, min_open=True),
         metavar="N",
         help="Calls of one model a minute at most, over all workers.",
     ),

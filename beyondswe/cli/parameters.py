@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+from typing import Any
 
 import click
 
@@ -10,6 +12,16 @@ _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 LEAST_MEMORY = 64 << 20
 """Bytes of memory below which no test runner comes to its feet."""
+
+
+class Number(click.FloatRange):
+    """A number within bounds. NaN is within none, though it is not outside of them either."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        found = float(super().convert(value, param, ctx))
+        if not math.isfinite(found):
+            self.fail(f"{value!r} is no finite number.", param, ctx)
+        return found
 
 
 def size(_ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:

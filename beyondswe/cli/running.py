@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from beyondswe.cli.output import console, emit, json_option, say
-from beyondswe.cli.parameters import memory, size
+from beyondswe.cli.parameters import Number, memory, size
 
 if TYPE_CHECKING:
     from beyondswe.gateway.access import AccessSettings
@@ -38,7 +38,7 @@ _OPTIONS = [
     ),
     click.option(
         "--cpus",
-        type=click.FloatRange(0.1),
+        type=Number(0.1),
         default=4.0,
         show_default=True,
         metavar="N",
@@ -62,7 +62,7 @@ _OPTIONS = [
     ),
     click.option(
         "--test-timeout",
-        type=click.FloatRange(1),
+        type=Number(1),
         default=1800,
         show_default=True,
         metavar="S",

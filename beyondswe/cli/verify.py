@@ -12,6 +12,7 @@ import click
 
 from beyondswe.cli.datasets import dataset_options, image_provider, is_shipped, open_dataset
 from beyondswe.cli.output import console, emit, json_option, say
+from beyondswe.cli.parameters import Number
 from beyondswe.cli.parameters import memory as memory_size
 from beyondswe.cli.running import say_capped
 
@@ -65,7 +66,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--cpus",
-    type=click.FloatRange(0.1),
+    type=Number(0.1),
     default=4.0,
     show_default=True,
     metavar="N",
@@ -81,7 +82,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--test-timeout",
-    type=click.FloatRange(1),
+    type=Number(1),
     default=1800,
     show_default=True,
     metavar="S",

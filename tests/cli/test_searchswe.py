@@ -312,6 +312,7 @@ def test_wrong_use_is_said_before_anything_starts(cli: Cli, words: list[str], wh
     ("text", "why"),
     [
         ("agents: [nop\n", "is no YAML"),
+        ("agents: " + "[" * 3000, "is no YAML"),
         ("- nop\n", "expected names and values"),
         ("dataset: demo\n", "agents is missing"),
         ("dataset: demo\nagents: [nop]\nworker: 2\n", "did you mean workers"),

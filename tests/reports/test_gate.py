@@ -106,6 +106,16 @@ def test_must_pass_is_every_attempt_and_its_ids_are_known(gate: Gate, tmp_path: 
     wanted.write_text('["C7"]')
     code, found = gate(runs, runs, "--must-pass", str(wanted))
     assert code == 2 and "C7" in found["error"]["message"]
+    for odd in ('["C1", null]', '["C1", 0]', "[" * 5000):
+        wanted.write_text(odd)
+        code, found = gate(runs, runs, "--must-pass", str(wanted))
+        assert code == 2 and "--must-pass" in found["error"]["message"]
+
+
+@pytest.mark.parametrize("option", ["--alpha", "--max-drop"])
+def test_a_bound_that_is_no_number_is_refused(gate: Gate, option: str) -> None:
+    code, found = gate({"C1": 1.0}, {"C1": 0.0}, option, "nan")
+    assert code == 2 and "no finite number" in found["error"]["message"]
 
 
 def test_doc2repo_counts_by_its_pass_rate_and_families_alike(gate: Gate) -> None:
