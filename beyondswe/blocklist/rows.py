@@ -64,7 +64,7 @@ def _values(path: Path, text: str, problems: list[str]) -> Iterator[tuple[str, A
     if text.lstrip().startswith("["):
         try:
             array = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise DataError(f"{path}: not a JSON array: {error}") from error
         for number, values in enumerate(array, 1):
             yield f"row {number}", values

@@ -49,8 +49,9 @@ def emit(document: Any) -> None:
     """Print the one JSON document of a command."""
     global _emitted
     _emitted = True
-    json.dump(document, sys.stdout, indent=2, ensure_ascii=False, default=str)
-    sys.stdout.write("\n")
+    text = json.dumps(document, indent=2, ensure_ascii=False, default=str)
+    # half of a character, which no encoding has, is written as JSON's escape
+    sys.stdout.write(text.encode("utf-8", "backslashreplace").decode() + "\n")
 
 
 def emit_error(kind: str, message: str, exit_code: int) -> None:

@@ -79,7 +79,7 @@ def read_prices(path: Path) -> dict[str, Price]:
 
     try:
         return _FILE.validate_python(yaml.safe_load(path.read_text(encoding="utf-8")))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (OSError, UnicodeDecodeError, RecursionError, yaml.YAMLError) as error:
         raise DataError(f"--prices {path} cannot be read: {error}") from error
     except ValidationError as error:
         faults = "; ".join(

@@ -137,3 +137,14 @@ def test_an_unknown_setting_is_an_error(tmp_path: Path) -> None:
     settings.write_text('{"forks": false}', encoding="utf-8")
     done = ask("--file", str(path), "--policy", str(settings), "--json")
     assert [one["blocked"] for one in json.loads(done.stdout)] == [False]
+
+
+def test_odd_rows_are_decided_or_named(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "beyondswe.cli", "blocklist", "--json", "--file"]
+    half, deep = tmp_path / "half.jsonl", tmp_path / "deep.json"
+    half.write_text('{"repo": "acme/tiny", "command": "echo \\ud800"}\n')
+    done = subprocess.run([*command, str(half)], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)[0]["command"] == "echo \ud800"
+    deep.write_text("[" * 5000)
+    done = subprocess.run([*command, str(deep)], capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and "not a JSON array" in json.loads(done.stdout)["error"]["message"]
