@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -145,8 +146,14 @@ def _dates(submission: Submission, found: Findings, now: datetime) -> None:
         found.errors.append(f"date {submission.date} is before the run was finished")
 
 
+@cache
+def known_versions() -> frozenset[str]:
+    """Versions of this package whose scores are taken."""
+    return VERSIONS | {version("beyondswe")}
+
+
 def _versions(submission: Submission, found: Findings) -> None:
-    known = VERSIONS | {version("beyondswe")}
+    known = known_versions()
     if submission.package_version not in known:
         found.errors.append(
             f"package_version {submission.package_version!r} is not known; known are {', '.join(sorted(known))}: "

@@ -38,7 +38,7 @@ _ALONE = 40  # submissions that one process reads as fast as several, which have
 _REFUSED_AS = (ValidationError, TypeError, ValueError, AttributeError, KeyError, OverflowError)
 
 
-@dataclass
+@dataclass(slots=True)
 class Solved:
     """One instance in one submission: mean score of its attempts (0 to 1), and how the first of them ended."""
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from beyondswe.errors import UsageError
-from beyondswe.leaderboard.check import RELEASED, VERSIONS
+from beyondswe.leaderboard.check import RELEASED, known_versions
 from beyondswe.leaderboard.entries import Board, Entry, Solved
 from beyondswe.leaderboard.submission import scores_of
 from beyondswe.reports.figures.draw import make_figures
@@ -82,9 +82,7 @@ def _write_pages(board: Board, own: list[Entry], groups: dict[str, list[Entry]],
     for entry in own:
         rows = _outcome_rows(entry.instances, heads)
         pages.write(f"s/{entry.name}.html", "submission.html.j2", root="../", entry=entry, rows=rows)
-    pages.write(
-        "submit.html", "submit.html.j2", released=RELEASED, versions=sorted(VERSIONS | {version("beyondswe")})
-    )
+    pages.write("submit.html", "submit.html.j2", released=RELEASED, versions=sorted(known_versions()))
 
 
 class _Pages:

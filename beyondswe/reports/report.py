@@ -97,8 +97,8 @@ class _Counts:
     def add(self, row: dict[str, Any]) -> None:
         self.done += 1
         self.statuses[row["status"]] += 1
-        for flag in {flag_name(str(flag)) for flag in row.get("flags") or ()}:
-            self.flags[flag] += 1
+        if flags := row.get("flags"):
+            self.flags.update({flag_name(str(flag)) for flag in flags})
         usage = row.get("usage") or {}
         for name in AMOUNTS:
             if (amount := usage.get(name)) is not None:
@@ -254,6 +254,7 @@ def report_of(
         "families": families,
         "cached": tally.cached,
         **tally.total.document(),
+        **({"regraded": run["regraded"]} if run.get("regraded") else {}),
         "started": run.get("started"),
         "finished": run.get("finished"),
     }
