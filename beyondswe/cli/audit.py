@@ -80,7 +80,10 @@ def command(run: str, dataset: str | None, regrade: Path | None, runs_dir: Path,
         )
     if found.findings:
         console().print(table)
-    say(f"{found.attempts} attempts looked at; in {document['confirmed_attempts']} the answer was looked at")
+    seen = found.attempts - len(found.blind)
+    say(
+        f"{seen} of {found.attempts} attempts looked at; in {document['confirmed_attempts']} the answer was seen"
+    )
     if found.blind:
         say(f"without trajectory and egress log, so not looked at: {', '.join(found.blind)}")
     if found.unknown:

@@ -43,7 +43,8 @@ def swebench(
     folder = find_run(run, runs_dir) if run else None
     _folder(out)
     rows, left_out = export_swebench(opened.instances, out)
-    predictions = export_predictions(folder, out) if folder else None
+    exported = {i.instance_id for i in opened.instances} - set(left_out)
+    predictions = export_predictions(folder, out, exported) if folder else None
     if as_json:
         emit({"out": str(out), "instances": rows, "left_out": left_out, "predictions": predictions})
     say(f"{rows} instances: {out / 'dataset.jsonl'}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +59,9 @@ def export_swebench(instances: Iterable[Instance], out: Path) -> tuple[int, list
     return len(rows), left_out
 
 
-def export_predictions(folder: RunFolder, out: Path) -> int:
-    """Write ``predictions.jsonl``: the patches of a run's first attempts as SWE-bench prediction rows.
+def export_predictions(folder: RunFolder, out: Path, ids: Collection[str]) -> int:
+    """Write ``predictions.jsonl``: the patches of a run's first attempts as SWE-bench prediction rows, of the instances
+    in ``ids``, as its harness refuses others.
 
     Raises `UsageError` where the run's folder lacks the patches (CI keeps only its two files).
     """
@@ -68,7 +69,7 @@ def export_predictions(folder: RunFolder, out: Path) -> int:
     name = "__".join(filter(None, (run["agent"]["name"], run.get("model") or "")))
     rows = []
     for row in read_results(folder.results):
-        if int(row.get("attempt", 1)) != 1:
+        if int(row.get("attempt", 1)) != 1 or row["instance_id"] not in ids:
             continue
         patch = folder.attempt(row["instance_id"], 1) / "patch.diff"
         if not patch.is_file() and row.get("patch_sha256"):

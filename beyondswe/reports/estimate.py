@@ -11,6 +11,7 @@ from typing import Any
 from beyondswe.errors import BeyondSWEError
 from beyondswe.reports.report import PHASES, read_results
 from beyondswe.runs.folder import list_runs
+from beyondswe.scoring.types import Status
 
 AMOUNTS = ("input_tokens", "output_tokens", "cost_usd", "turns")
 
@@ -29,9 +30,12 @@ def estimate(
             run = folder.read_run()
             if run["agent"]["name"] != agent or (run.get("model") or None) != model:
                 continue
+            if run.get("merged_from") or run.get("regraded"):
+                continue  # copies of outcomes that their own runs have
             rows = list(read_results(folder.results))
         except BeyondSWEError:
             continue  # a damaged run tells nothing
+        rows = [row for row in rows if row["status"] != Status.INFRASTRUCTURE_ERROR.value]
         for row in rows:
             timings = row.get("timings") or {}
             seen[row["family"]]["seconds"].append(sum(timings.get(phase, 0.0) for phase in PHASES))

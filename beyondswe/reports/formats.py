@@ -26,7 +26,8 @@ def to_csv(rows: Sequence[Row]) -> str:
         for name in names:
             value = row.avg if name == "AVG" else row.rates.get(name)
             interval = row.avg_interval if name == "AVG" else row.intervals.get(name)
-            cells += [value, *(interval or (None, None)), row.deltas.get(name)]
+            delta = row.deltas.get(name)
+            cells += [value, *(interval or (None, None)), None if delta is None else round(delta, 4)]
         cells += [*(row.correct or (None, None)), *(row.usage.get(name) for name in _AMOUNTS)]
         writer.writerow(["" if cell is None else cell for cell in cells])
     return stream.getvalue()

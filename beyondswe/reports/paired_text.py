@@ -57,7 +57,8 @@ def _numbers(row: dict[str, Any]) -> list[str]:
 def _power(found: dict[str, Any]) -> str:
     power = found["power"]
     if power["smallest_delta"] is None:
-        return "no instance differs: what a larger number of them would show cannot be told from this"
+        how = "all instances differ alike" if found["avg"]["delta"] else "no instance differs"
+        return f"{how}: what another number of them would show cannot be told from this"
     line = (
         f"these {found['n']} instances show a Δ AVG of {power['smallest_delta']:.1f} points in 8 of 10 cases"
     )

@@ -103,10 +103,15 @@ def notes(report: dict[str, Any]) -> list[str]:
         lines.append(
             f"unfinished: {attempts['done']} of {attempts['asked']} attempts done; the numbers are of those"
         )
+    if regraded := report.get("regraded"):
+        lines.append(
+            f"regraded by an audit of {regraded['from']}: {regraded['attempts']} attempts count as unresolved, "
+            f"{regraded['changed']} of which had scored"
+        )
     if excluded := report["dataset"].get("excluded"):
         names = ", ".join(list(excluded)[:5]) + (", …" if len(excluded) > 5 else "")
         lines.append(
-            f"{len(excluded)} instances of the dataset are excluded, with reasons in run.json: {names}"
+            f"instances of the dataset that are excluded, with reasons in run.json: {len(excluded)} ({names})"
         )
     if hosts := report.get("allow_hosts"):
         lines.append(f"network {report['network']}; allowed beside: {', '.join(hosts)}")
@@ -138,9 +143,11 @@ def notes(report: dict[str, Any]) -> list[str]:
         lines.append(
             f"{count} {'verdict' if count == 1 else 'verdicts'} from the cache (--fresh scores again)"
         )
-    usage = {name: value for name, value in report["usage"].items() if value}
+    usage = {name: value for name, value in report["usage"].items() if value and name != "tool_calls"}
     if usage:
-        lines.append("usage: " + ", ".join(f"{name} {value}" for name, value in usage.items()))
+        lines.append("usage: " + ", ".join(f"{name} {_amount(value)}" for name, value in usage.items()))
+    if calls := report["usage"].get("tool_calls"):
+        lines.append("tool calls: " + ", ".join(f"{count} {name}" for name, count in _by_count(calls)))
     means = {phase: times["mean"] for phase, times in report["timings"].items() if times["mean"]}
     if means:
         lines.append(
@@ -151,6 +158,10 @@ def notes(report: dict[str, Any]) -> list[str]:
 
 def _by_count(counts: dict[str, int]) -> list[tuple[str, int]]:
     return sorted(counts.items(), key=lambda item: -item[1])
+
+
+def _amount(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
 
 
 def _seconds(value: float) -> str:

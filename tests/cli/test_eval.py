@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from beyondswe.runs.scheduler import TOGETHER
 from beyondswe.sandbox.engine import Engine
 from tests.cli.conftest import GOOD, Cli, containers_of
 
@@ -265,8 +266,19 @@ def test_who_leaves_at_once_is_told_how_to_go_on_and_the_next_run_removes_what_s
     path = dataset("a")
     process = cli.start("eval", "--dataset", path, "--run-id", run_id, "--agent-cmd", "sleep 100")
     wait_for(lambda: containers_of(engine, run_id))
-    process.send_signal(signal.SIGSTOP)  # so that the two arrive together
+    process.send_signal(
+        signal.SIGSTOP
+    )  # so that the two arrive together, as those of timeout(1) may: one stop
     process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGTERM)
+    process.send_signal(signal.SIGCONT)
+    assert process.stderr is not None
+    said = ""
+    while "stopping: " not in said:
+        said = process.stderr.readline()
+        assert said and "left at once" not in said
+    process.send_signal(signal.SIGSTOP)  # before it has come home
+    time.sleep(TOGETHER)
     process.send_signal(signal.SIGTERM)
     process.send_signal(signal.SIGCONT)
     _, err = process.communicate(timeout=60)
@@ -435,6 +447,8 @@ def test_set_up_is_paid_once_an_instance(cli: Cli, dataset: Callable[..., str]) 
         ([], "--agent"),
         (["--agent", "oracle", "--agent-cmd", "x"], "one of the two"),
         (["--agent", "nobody"], "no agent is called 'nobody'"),
+        (["--agent", "orcale"], "did you mean oracle?"),
+        (["--agent", "nop", "--dataset", "dmeo"], "demo and pypi; did you mean demo?"),
         (["--agent", "nop", "--prompt", "none.j2"], "neither 'default' nor a file"),
         (["--agent", "nop", "--memory", "lots"], "is no size"),
         (["--agent", "nop", "--memory", "1k"], "the least is 64m"),
@@ -508,7 +522,7 @@ def test_excluded_instances_are_left_out_and_named_with_their_reason(
     assert done.json["dataset"]["excluded"] == {"two": "its tests have rotted"}
     assert (
         "excluded: two: its tests have rotted" in done.err
-        and "1 instances of the dataset are excluded" in done.err
+        and "excluded, with reasons in run.json: 1 (two)" in done.err
     )
     out.write_text('{"reason": "nobody knows"}\n')
     assert cli.eval(*words).code == 2

@@ -76,15 +76,21 @@ def test_a_row_that_was_edited_is_not_read_back_as_it_was(demo: Path, tmp_path: 
 
 
 def test_predictions_of_a_run(demo: Path, tmp_path: Path) -> None:
-    folder = run_folder(tmp_path, "r", {"C1": 1.0, "C2": 0.0}, model="m")
-    (folder / "attempts" / "C1" / "1").mkdir(parents=True)
-    (folder / "attempts" / "C1" / "1" / "patch.diff").write_bytes(b"--- a\r\n")
+    first, second = "quaywatch_compact_frames", "nightlark_thick_air"
+    folder = run_folder(tmp_path, "r", {"C1": 1.0}, model="m")
+    row = json.loads((folder / "results.jsonl").read_text())
+    names = (first, second, "time_spans_from_scratch")
+    (folder / "results.jsonl").write_text(
+        "".join(json.dumps({**row, "instance_id": name}) + "\n" for name in names)
+    )
+    (folder / "attempts" / first / "1").mkdir(parents=True)
+    (folder / "attempts" / first / "1" / "patch.diff").write_bytes(b"--- a\r\n")
     beyondswe(
         "export", "swebench", "--dataset", str(demo), "--run", str(folder), "--out", str(tmp_path / "o")
     )
     rows = [json.loads(line) for line in (tmp_path / "o" / "predictions.jsonl").read_text().splitlines()]
-    assert rows[0] == {"instance_id": "C1", "model_name_or_path": "someone__m", "model_patch": "--- a\r\n"}
-    assert rows[1]["model_patch"] == ""
+    assert rows[0] == {"instance_id": first, "model_name_or_path": "someone__m", "model_patch": "--- a\r\n"}
+    assert rows[1]["model_patch"] == "" and [row["instance_id"] for row in rows] == [first, second]
 
 
 def test_a_hub_folder_opens_in_datasets_and_reads_back(demo: Path, tmp_path: Path) -> None:
@@ -133,9 +139,11 @@ def test_swebench_itself_loads_rows_and_predictions(demo: Path, tmp_path: Path) 
     uv = [sys.executable, "-m", "uv"]
     subprocess.run([*uv, "venv", "-q", "--python", sys.executable, str(venv)], check=True)
     subprocess.run([*uv, "pip", "install", "-q", "--python", python, "swebench==5.0.2"], check=True)
+    name = "quaywatch_compact_frames"
     folder = run_folder(tmp_path, "r", {"C1": 1.0})
-    (folder / "attempts" / "C1" / "1").mkdir(parents=True)
-    (folder / "attempts" / "C1" / "1" / "patch.diff").write_text("--- a\n")
+    (folder / "results.jsonl").write_text((folder / "results.jsonl").read_text().replace('"C1"', f'"{name}"'))
+    (folder / "attempts" / name / "1").mkdir(parents=True)
+    (folder / "attempts" / name / "1" / "patch.diff").write_text("--- a\n")
     beyondswe(
         "export", "swebench", "--dataset", str(demo), "--run", str(folder), "--out", str(tmp_path / "o")
     )

@@ -63,9 +63,13 @@ def test_an_estimate_from_earlier_runs_of_the_same_agent(tmp_path: Path) -> None
         }
         assert row["family"] in FAMILIES.values()
     (folder / "results.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    run_folder(
+        tmp_path / "runs", "failed", {"C1": None}, agent={"name": "nop"}
+    )  # tells nothing of what it takes
+    run_folder(tmp_path / "runs", "copy", {"C1": 1.0}, agent={"name": "nop"}, merged_from=["before"])
     found = dry_run(tmp_path, "--agent", "nop", "--attempts", "3", "--workers", "2")
     assert found["from_runs"] == ["before"] and found["attempts"] == 6
     assert found["seconds"] == pytest.approx(6 * 16) and found["wall_seconds"] == pytest.approx(48)
     assert found["input_tokens"] == pytest.approx(6 * 200) and found["cost_usd"] == pytest.approx(3.0)
     assert found["output_tokens"] is None
-    assert {path.name for path in (tmp_path / "runs").iterdir()} == {"other", "before"}
+    assert {path.name for path in (tmp_path / "runs").iterdir()} == {"other", "before", "failed", "copy"}
