@@ -26,6 +26,18 @@ _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _SAFE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+=-]{0,199}")
 
 
+_OPTIONAL = (
+    ("", "attempts", int),
+    ("", "allow_hosts", list),
+    ("", "regraded", dict),
+    ("dataset", "version", str),
+    ("dataset", "hash", str),
+    ("agent", "version", str),
+)
+"""Keys of ``run.json`` that numbers and tables are made of, where they are there: in which object, of which type."""
+_TYPES: Mapping[type, str] = {int: "a whole number", list: "a list", dict: "an object", str: "a text"}
+
+
 def new_run_id(agent: str, dataset: str) -> str:
     """A readable id that is not taken: date, agent, dataset, four hex digits."""
     words = [datetime.now(UTC).strftime("%Y%m%d"), agent, Path(dataset).stem or dataset]
@@ -140,6 +152,11 @@ class RunFolder:
             if not isinstance(value, str):
                 raise UsageError(f"{path}: {'.'.join(keys)} is missing")
         assert isinstance(document, dict)
+        for where, key, kind in _OPTIONAL:
+            value = (document[where] if where else document).get(key)
+            if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
+                name = f"{where}.{key}" if where else key
+                raise UsageError(f"{path}: {name} is {ascii(value)[:60]}, expected {_TYPES[kind]}")
         return document
 
     def write_json(self, name: str, document: Any) -> None:

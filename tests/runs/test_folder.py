@@ -2,14 +2,36 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from beyondswe.errors import UsageError
 from beyondswe.runs.folder import RunFolder, StorageError, check_run_id, find_run, folder_name, new_run_id
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ({"attempts": "x"}, "attempts is 'x', expected a whole number"),
+        ({"attempts": True}, "attempts is True, expected a whole number"),
+        ({"allow_hosts": 5}, "allow_hosts is 5, expected a list"),
+        ({"regraded": 5}, "regraded is 5, expected an object"),
+        ({"dataset": {"name": "d", "hash": [1]}}, r"dataset.hash is \[1\], expected a text"),
+        ({"agent": {"name": "a", "version": 5}}, "agent.version is 5, expected a text"),
+    ],
+)
+def test_what_run_json_says_in_another_type_is_named(tmp_path: Path, more: dict[str, Any], why: str) -> None:
+    document = {"run_id": "r", "dataset": {"name": "d"}, "agent": {"name": "a"}, "attempts": None}
+    (tmp_path / "run.json").write_text(json.dumps(document))
+    assert RunFolder(tmp_path).read_run() == document
+    (tmp_path / "run.json").write_text(json.dumps({**document, **more}))
+    with pytest.raises(UsageError, match=why):
+        RunFolder(tmp_path).read_run()
 
 
 def test_new_run_ids_are_readable_and_differ() -> None:
