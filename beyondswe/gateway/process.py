@@ -67,6 +67,10 @@ class GatewaySettings:
             f"the price of model {self.model!r} is not known, so costs are not counted; --prices FILE gives it"
         ]
 
+    def knock(self) -> None:
+        """Raise `UsageError` where nothing can answer at the model's address."""
+        Upstream(self.url).knock()
+
 
 @dataclass(frozen=True)
 class Account:

@@ -8,9 +8,10 @@ model's address is; else the protocol's own: ``OPENAI_API_KEY``, ``ANTHROPIC_API
 from __future__ import annotations
 
 import re
+import socket
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit
 
 from beyondswe.errors import UsageError
 
@@ -26,6 +27,8 @@ _HOSTS = {
     "google": "https://generativelanguage.googleapis.com",
 }
 _VERSION = re.compile(r"v\d+\w*")
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")  # never by a proxy
+_KNOCK = 10.0  # seconds that a connection may take; one that is only slow is no reason to refuse a run
 _HOP = {
     "connection",
     "keep-alive",
@@ -54,7 +57,7 @@ class Upstream:
         """`UsageError` for an address that is none, and where no key is there and no address given."""
         if url is not None:
             parts = urlsplit(url)
-            if parts.scheme not in ("http", "https") or not parts.hostname:
+            if parts.scheme not in ("http", "https") or not parts.hostname or not _has_port(parts):
                 raise UsageError(
                     f"--model-url {url!r} is no address; write it as https://host/v1 or http://127.0.0.1:8000/v1"
                 )
@@ -77,6 +80,33 @@ class Upstream:
             # an address of the user's own, and one key: it is that address's, whatever protocol an agent speaks
             keys = dict.fromkeys(_KEYS, next(iter(keys.values())))
         return cls(url, keys)
+
+    def knock(self) -> None:
+        """Raise `UsageError` where an address that was given refuses a connection or has no such host.
+
+        One attempt, and none where the host's proxy is in the way: that answers for every address.
+        """
+        if self.url is None:
+            return
+        from urllib.request import getproxies, proxy_bypass
+
+        parts = urlsplit(self.url)
+        host = parts.hostname or ""
+        proxies = getproxies()
+        proxied = parts.scheme in proxies or "all" in proxies
+        if proxied and host not in _LOOPBACK and not proxy_bypass(host):
+            return
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        try:
+            socket.create_connection((host, port), timeout=_KNOCK).close()
+        except TimeoutError:
+            return
+        except (OSError, UnicodeError) as error:  # names that cannot be encoded are no hosts
+            why = getattr(error, "strerror", None) or error
+            raise UsageError(
+                f"--model-url {self.url}: no connection to {host}:{port} ({why}); is the address right, and does "
+                "the model's server run?"
+            ) from error
 
     @property
     def secrets(self) -> tuple[str, ...]:
@@ -110,6 +140,14 @@ class Upstream:
                 }.get(kind, ("authorization", f"Bearer {key}"))
             )
         return sent
+
+
+def _has_port(parts: SplitResult) -> bool:
+    """Whether the port, where one is named, can be one."""
+    try:
+        return parts.port != 0
+    except ValueError:
+        return False
 
 
 def answer_headers(given: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:

@@ -99,6 +99,12 @@ def open_run(
         yield OpenRun(folder, ledger, settings, resumed=before is not None)
 
 
+def is_finished(runs_dir: Path, run_id: str) -> bool:
+    """Whether a run of that id is there and was worked off to its end."""
+    folder = RunFolder(runs_dir / check_run_id(run_id))
+    return (folder.path / "run.json").exists() and bool(folder.read_run().get("finished"))
+
+
 def _check_free(folder: RunFolder) -> None:
     """Whether the folder is a run's, or nobody's."""
     if (

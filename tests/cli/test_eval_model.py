@@ -229,12 +229,22 @@ def test_options_of_a_model_that_cannot_work_are_told_at_once(
     ):
         monkeypatch.delenv(name, raising=False)
     url = "http://127.0.0.1:9/v1"
+    monkeypatch.setenv("no_proxy", "*")  # nothing stands between us and an address that leads nowhere
     bad = cli.folder / "bad.yaml"
     bad.write_text("m: {input: cheap}\n")
     cases: dict[str, tuple[list[str], str]] = {
         "no model": (["--agent", AGENT], "needs a model"),
         "no key": (["--agent", AGENT, "--model", "m"], "OPENAI_API_KEY"),
         "no address": (["--agent", AGENT, "--model", "m", "--model-url", "host/v1"], "is no address"),
+        "no port": (["--agent", AGENT, "--model", "m", "--model-url", "http://h:70000/v1"], "is no address"),
+        "no server": (
+            ["--agent", AGENT, "--model", "m", "--model-url", url],
+            "--model-url http://127.0.0.1:9/v1: no",
+        ),
+        "no host": (
+            ["--agent", AGENT, "--model", "m", "--model-url", "http://nowhere.invalid/v1"],
+            "no connection to nowhere.invalid:80",
+        ),
         "key in the address": (
             ["--agent", AGENT, "--model", "m", "--model-url", "http://a:b@h/v1"],
             "must hold no key",
@@ -253,3 +263,6 @@ def test_options_of_a_model_that_cannot_work_are_told_at_once(
         done = cli.eval("--dataset", "demo", *words)
         assert done.code == 2 and said in done.err, (name, done.err)
         assert done.json["error"], name
+    assert not cli.runs.exists()
+    words = ["--agent", AGENT, "--model", "m", "--model-url", url]
+    assert cli.eval("--dataset", "demo", "--dry-run", *words).code == 0
