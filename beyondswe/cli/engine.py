@@ -111,7 +111,8 @@ def doctor(as_json: bool) -> int:
     table = Table(box=None, show_header=False, pad_edge=False)
     for check in checks:
         remedy = f"\n[bold]→ {escape(check.remedy)}[/]" if check.remedy else ""
-        table.add_row(marks[check.state], check.name, escape(check.found) + remedy)
+        mark = f"[red]{check.word}[/]" if check.word else marks[check.state]
+        table.add_row(mark, check.name, escape(check.found) + remedy)
     console().print(table)
     return code
 

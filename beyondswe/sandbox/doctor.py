@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -32,6 +33,7 @@ class Check:
     state: State
     found: str
     remedy: str = ""
+    word: str = ""  # for people, where the state's own name says it badly
 
 
 def examine(engine: Engine | None, why_none: str = "") -> list[Check]:
@@ -41,9 +43,17 @@ def examine(engine: Engine | None, why_none: str = "") -> list[Check]:
 
 def _engine(engine: Engine | None, why_none: str) -> Iterator[Check]:
     if engine is None:
-        yield Check(
-            "engine", State.MISSING, why_none, "`beyondswe engine setup --yes` as root, or set DOCKER_HOST"
-        )
+        if address := os.environ.get("DOCKER_HOST"):
+            yield Check(
+                "engine",
+                State.MISSING,
+                f"DOCKER_HOST={address} does not answer: {why_none.removeprefix(f'{address}: ')}",
+                "see that an engine listens at that address, correct DOCKER_HOST, or unset it to use this machine's",
+                "does not answer",
+            )
+        else:
+            remedy = "`beyondswe engine setup --yes` as root, or set DOCKER_HOST"
+            yield Check("engine", State.MISSING, why_none, remedy)
         return
     info = engine.info
     yield Check("engine", State.OK, f"{engine.kind} {info.get('ServerVersion', '?')} at {engine.host}")

@@ -55,7 +55,9 @@ def test_a_machine_that_is_fit_is_said_to_be(engine: Engine, base_image: str) ->
 def test_no_engine_ends_in_exit_code_3_and_the_rest_is_still_examined(tmp_path: Path) -> None:
     code, checks = doctor(DOCKER_HOST=f"unix://{tmp_path}/none.sock")
     assert code == 3
-    assert checks["engine"]["state"] == "missing" and "engine setup" in checks["engine"]["remedy"]
+    assert checks["engine"]["state"] == "missing"
+    assert f"DOCKER_HOST=unix://{tmp_path}/none.sock does not answer" in checks["engine"]["found"]
+    assert "unset it" in checks["engine"]["remedy"] and "engine setup" not in checks["engine"]["remedy"]
     assert "git" in checks
 
 
