@@ -27,6 +27,9 @@ from beyondswe.scoring.types import Status
 
 BACKOFF = (2.0, 10.0)
 """Seconds to wait before the second and the third try of an attempt that ended in an infrastructure error."""
+TOGETHER = 1.0
+"""Seconds within which a second signal is the first one again: timeout(1) and terminals may send it to the process
+and to its group."""
 GRACE = 15.0  # seconds that workers get to come home after a stop; then their threads end with the process
 
 
@@ -64,6 +67,7 @@ class Scheduler:
         self._record = threading.Lock()
         self._stop = threading.Event()
         self._interrupted = False
+        self._interrupted_at = 0.0
         self._error: BaseException | None = None
 
     def run(self) -> bool:
@@ -164,11 +168,14 @@ class Scheduler:
         """The first Ctrl-C (or SIGTERM) stops in order, the second leaves at once."""
 
         def on_signal(_number: int, _frame: FrameType | None) -> None:
+            now = time.monotonic()
+            if self._interrupted and now - self._interrupted_at < TOGETHER:
+                return
             if self._interrupted:
                 hint = f"left at once; go on with the same command and --run-id {self._folder.run_id}\n"
                 os.write(2, hint.encode())  # not by way of a console, which the thread below us may hold
                 os._exit(130)  # what is left behind is removed when the run goes on
-            self._interrupted = True
+            self._interrupted, self._interrupted_at = True, now
             self._stop.set()
 
         if threading.current_thread() is not threading.main_thread():
