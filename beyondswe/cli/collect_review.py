@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import getpass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,14 @@ if TYPE_CHECKING:
 _KEYS = "[a]ccept  [r]eject  [e]dit the statement  [p]atch  [t]ests  [s]kip  [q]uit"
 
 
+def _login() -> str:
+    """The name that whoever runs this is logged in with; empty where the machine knows none."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a user id without a name; the kind of error depends on Python's version
+        return ""
+
+
 @click.command("review")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @click.option(
@@ -23,7 +31,7 @@ _KEYS = "[a]ccept  [r]eject  [e]dit the statement  [p]atch  [t]ests  [s]kip  [q]
     help="How many different people must accept; one who rejects is enough to reject.",
 )  # fmt: skip
 @click.option(
-    "--reviewer", default=lambda: os.environ.get("USER") or os.environ.get("LOGNAME") or "", metavar="NAME",
+    "--reviewer", default=_login, metavar="NAME",
     help="Who reviews; default: the name you are logged in with.",
 )  # fmt: skip
 @json_option

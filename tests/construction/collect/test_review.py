@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import http.server
 import json
+import os
+import pwd
 import stat
 import threading
 from collections.abc import Iterator
@@ -124,9 +126,9 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def walk(file: Path, keys: str, *options: str, editor: str = "false") -> Done:
+def walk(file: Path, keys: str, *options: str, editor: str = "false", user: str = "ada") -> Done:
     environment = {
-        "USER": "ada",
+        **dict.fromkeys(("LOGNAME", "USER", "LNAME", "USERNAME"), user),
         "EDITOR": editor,
         "VISUAL": "",
         "BEYONDSWE_CACHE": str(file.parent / "cache"),
@@ -158,6 +160,12 @@ def test_a_person_accepts_rejects_and_skips(file: Path) -> None:
     vote = read_candidates(file)[1]["review"]["votes"][0]
     assert (vote["reviewer"], vote["verdict"], vote["reason"]) == ("ada", "reject", "not a task")
     assert "three" in walk(file, "q\n").err and "about one" not in walk(file, "q\n").err
+
+
+def test_a_reviewer_is_known_by_the_account_where_no_variable_names_one(file: Path) -> None:
+    assert walk(file, "a\nq\n", user="").code == 0
+    (vote,) = read_candidates(file)[0]["review"]["votes"]
+    assert vote["reviewer"] == pwd.getpwuid(os.getuid()).pw_name
 
 
 def test_what_a_terminal_would_obey_is_shown_escaped(file: Path) -> None:
