@@ -4,6 +4,7 @@ command.
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import re
 from collections.abc import Callable
@@ -32,9 +33,11 @@ def agent_folder(name: str) -> Path:
 
     known = [manifest.name for manifest in shipped_agents()]
     if name not in known:
+        near = difflib.get_close_matches(name, known, n=1)
+        meant = f"; did you mean {near[0]}? There" if near else "; there"
         hint = f" (for the folder here, write ./{name})" if Path(name, "agent.yaml").is_file() else ""
         raise UsageError(
-            f"no agent is called {name!r}; there are {', '.join(known)}, or a folder ./PATH{hint}"
+            f"no agent is called {name!r}{meant} are {', '.join(known)}, or a folder ./PATH{hint}"
         )
     return resource("harness", "agents", name)
 

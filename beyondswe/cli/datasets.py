@@ -90,25 +90,41 @@ def open_dataset(
     exclude: Path | None = None,
 ) -> Dataset:
     """The dataset of that name, file, folder or id; a shipped one is made from its recipes first."""
+    from beyondswe.errors import UsageError
     from beyondswe.instances.dataset import load_dataset
 
     spec = _materialized(dataset, instances) if is_shipped(dataset) else dataset
-    return load_dataset(
-        spec,
-        families=families,
-        instances=instances,
-        limit=limit,
-        seed=seed,
-        shard=shard,
-        skip_bad=skip_bad,
-        as_family=as_family,
-        test_suite_dir=test_suite_dir,
-        split=split,
-        require_tests=require_tests,
-        require_suites=require_suites,
-        defaults=defaults,
-        exclude=read_exclusions(exclude) if exclude else None,
-    )
+    try:
+        return load_dataset(
+            spec,
+            families=families,
+            instances=instances,
+            limit=limit,
+            seed=seed,
+            shard=shard,
+            skip_bad=skip_bad,
+            as_family=as_family,
+            test_suite_dir=test_suite_dir,
+            split=split,
+            require_tests=require_tests,
+            require_suites=require_suites,
+            defaults=defaults,
+            exclude=read_exclusions(exclude) if exclude else None,
+        )
+    except UsageError as error:
+        if "/" not in spec and not Path(spec).exists():
+            raise UsageError(f"{error}; {_shipped_like(spec)}") from error
+        raise
+
+
+def _shipped_like(word: str) -> str:
+    import difflib
+
+    from beyondswe.construction.recipes import SHIPPED
+
+    near = difflib.get_close_matches(word, SHIPPED, n=1)
+    meant = f"; did you mean {near[0]}?" if near else ""
+    return f"the datasets that come with the product are {' and '.join(SHIPPED)}{meant}"
 
 
 def read_exclusions(path: Path) -> dict[str, str]:
