@@ -18,6 +18,8 @@ from typing import Any
 import httpx
 import pytest
 
+from beyondswe.leaderboard.entries import read_board
+from beyondswe.leaderboard.records import note_rescored
 from tests.browser import Watched, axe_source, axe_violations, open_browser
 from tests.leaderboard.board import call, change_rows, change_yaml, demo, demo_run
 
@@ -151,15 +153,12 @@ def test_marks_follow_the_content(tmp_path: Path) -> None:
     call("pack", demo_run(tmp_path, "one"), "--site", board)
 
     def mark() -> str:
-        call("build", "--site", board)
-        return str(json.loads((board / "public" / "leaderboard.json").read_text())[-1]["verification"])
+        return read_board(board).entries[-1].mark
 
     assert mark() == "as submitted"
     assert call("check", "--site", board)[0] == 0 and mark() == "checked"
     change_yaml(board / "submissions" / "one", authors=["Another"])
     assert mark() == "as submitted"
-    from beyondswe.leaderboard.records import note_rescored
-
     note_rescored(board, "one", 2, 4, 7, [])
     assert mark() == "rescored 2 of 4"
     note_rescored(board, "one", 2, 4, 7, ["x (1)"])

@@ -14,7 +14,16 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-TOP = {"beyondswe", "harness", "dockerfiles", "data", "leaderboard", "README.md", "CHANGELOG.md", "pyproject.toml"}
+TOP = {
+    "beyondswe",
+    "harness",
+    "dockerfiles",
+    "data",
+    "leaderboard",
+    "README.md",
+    "CHANGELOG.md",
+    "pyproject.toml",
+}
 
 
 def run(*command: str | Path, cwd: Path, **env: str) -> str:
