@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from beyondswe.cli.models import gateway_options
+from beyondswe.cli.models import endpoint_options
 from beyondswe.cli.output import emit, json_option, say
 
 
@@ -42,7 +42,7 @@ def command() -> None:
     help="A name to account to, and its token (default: one made up). May be given several times; default: one "
     "called default.",
 )
-@gateway_options
+@endpoint_options
 @json_option
 def serve(
     host: str,
@@ -50,7 +50,7 @@ def serve(
     out: Path,
     tokens: tuple[str, ...],
     model_url: str | None,
-    max_turns: int,
+    max_turns: int | None,
     max_cost: float | None,
     max_tokens: int | None,
     prices: Path | None,
@@ -63,21 +63,15 @@ def serve(
     Clients use the printed address and a token as their key; the real key stays in this process's environment.
     Budgets hold for each token. With --json the document comes when it listens: url, out, tokens.
     """
-    from click.core import ParameterSource
-
     from beyondswe.gateway.metering import Budget
     from beyondswe.gateway.prices import read_prices
     from beyondswe.gateway.standalone import Standalone, parse_tokens
 
-    context = click.get_current_context()
-    default_turns = context.get_parameter_source("max_turns") is ParameterSource.DEFAULT
     server = Standalone(
         out=out,
         tokens=parse_tokens(tokens),
         url=model_url,
-        budget=Budget(
-            max_turns=None if default_turns else max_turns, max_cost=max_cost, max_tokens=max_tokens
-        ),
+        budget=Budget(max_turns=max_turns, max_cost=max_cost, max_tokens=max_tokens),
         prices=read_prices(prices) if prices else {},
         rate=rate,
         provider_tools=provider_tools,

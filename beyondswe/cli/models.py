@@ -18,6 +18,21 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 MAX_TURNS = 200
 
+_MAX_TURNS = click.option(
+    "--max-turns",
+    type=click.IntRange(1),
+    default=MAX_TURNS,
+    show_default=True,
+    metavar="N",
+    help="Model calls that an attempt may make.",
+)
+_ANY_TURNS = click.option(
+    "--max-turns",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Model calls that a token may make. Default: no limit.",
+)
+
 _GATEWAY = [
     click.option(
         "--model-url",
@@ -25,14 +40,6 @@ _GATEWAY = [
         help="Address of the model's API, such as https://host/v1. Default: the provider's own (OpenAI, Anthropic, "
         "Google, by what the agent speaks). Keys come from the environment: BEYONDSWE_MODEL_KEY, or OPENAI_API_KEY, "
         "ANTHROPIC_API_KEY, GEMINI_API_KEY, GOOGLE_API_KEY; none gets into a sandbox.",
-    ),
-    click.option(
-        "--max-turns",
-        type=click.IntRange(1),
-        default=MAX_TURNS,
-        show_default=True,
-        metavar="N",
-        help="Model calls that an attempt may make.",
     ),
     click.option(
         "--max-cost",
@@ -70,7 +77,17 @@ _GATEWAY = [
 
 def gateway_options(command: F) -> F:
     """Options of the gateway: where to, within what budget, at what price."""
-    for option in reversed(_GATEWAY):
+    return _with(command, _MAX_TURNS)
+
+
+def endpoint_options(command: F) -> F:
+    """The same for a gateway by itself, whose tokens may make as many calls as they like."""
+    return _with(command, _ANY_TURNS)
+
+
+def _with(command: F, turns: Callable[[F], F]) -> F:
+    url, *others = _GATEWAY
+    for option in reversed([url, turns, *others]):
         command = option(command)
     return command
 

@@ -88,3 +88,9 @@ def test_a_port_that_is_taken_and_an_account_that_is_there_are_told(
     with serve(tmp_path / "b", "--model-url", upstream.url) as process:
         _, said = process.communicate(timeout=30)
     assert process.returncode == 2 and "name another folder" in said
+
+
+def test_help_names_no_limit_of_turns_where_there_is_none() -> None:
+    command = [sys.executable, "-m", "beyondswe.cli", "gateway", "serve", "--help"]
+    said = " ".join(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
+    assert "Model calls that a token may make. Default: no limit." in said and "200" not in said
