@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
@@ -17,6 +18,7 @@ from beyondswe.gateway.metering import Budget, Meter
 from beyondswe.gateway.pacing import Patience, retry_after
 from beyondswe.gateway.prices import Price, Prices, read_prices
 from beyondswe.gateway.protocols import place
+from beyondswe.gateway.scenarios import Step, read_scenarios
 from beyondswe.gateway.session import Session, SessionOptions
 from beyondswe.gateway.sse import WithoutUsage
 from beyondswe.gateway.upstream import Masker, Upstream, kind_of
@@ -249,3 +251,15 @@ def test_a_call_that_cannot_be_read_or_holds_half_a_character_is_written_down(tm
     first, second = read_calls(tmp_path / "calls.jsonl")
     assert first["reply"] == second["reply"] and first["reply"]["text"] == "half \ud83d"
     assert first["unread"] == "TypeError: no such shape" and second["new"][0]["text"] == "Repair it."
+
+
+def test_the_docs_have_every_kind_of_step_and_their_scenarios_are_read(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "gateway.md").read_text()
+    examples = [block for block in re.findall(r"```json\n(.*?)```", text, re.S) if '"steps"' in block]
+    assert len(examples) == 2
+    for example in examples:
+        (tmp_path / "scenarios.json").write_text(example)
+        (scenario,) = read_scenarios(tmp_path / "scenarios.json").values()
+        assert scenario.steps[-1].do == "finish"
+    kinds = re.findall(r"^\| `(\w+)` \|", text.partition("| `do` |")[2].partition("\n\n")[0], re.M)
+    assert sorted(kinds) == sorted(Step.model_json_schema()["properties"]["do"]["enum"])
