@@ -32,9 +32,10 @@ def list_command(as_json: bool) -> None:
     if as_json:
         emit(rows)
         return
-    from rich.table import Table
+    from rich.table import Column, Table
 
-    table = Table("agent", "version", "layer", "protocol", "network", "what it is, what it needs")
+    heads = ("agent", "version", "layer", "protocol", "network", "what it is, what it needs")
+    table = Table(*(Column(head, overflow="fold") for head in heads))  # a name that is cut is no name
     for row in rows:
         words = ("built" if row["installed"] else "not built") if row["runtime"] else "needs none"
         needs = f" Needs {', '.join(row['needs'])}." if row["needs"] else ""

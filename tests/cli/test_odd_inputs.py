@@ -100,3 +100,9 @@ def test_predictions_of_two_gigabytes_with_one_endless_line(cli: Cli, dataset: C
     assert done.code == 1, done.err
     assert "p.jsonl, line 1: longer than" in done.err
     assert [row["status"] for row in cli.outcomes("p")] == ["resolved"]
+
+
+def test_names_of_variables_are_whole_in_a_narrow_list_of_agents(cli: Cli) -> None:
+    done = cli("agents", "list", env={"COLUMNS": "80", "BEYONDSWE_CLAUDE_CODE": ""})
+    last = "".join(line.split("│")[-2].strip() for line in done.err.splitlines() if line.count("│") > 2)
+    assert done.code == 0 and "BEYONDSWE_CLAUDE_CODE=1" in last and "…" not in done.err
