@@ -29,8 +29,11 @@ def size(_ctx: click.Context, param: click.Parameter, value: str | None) -> int 
     if value is None:
         return None
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", value.strip().lower())
-    if not match or (number := int(float(match[1]) * _UNITS[match[2]])) < 1:
+    if not match:
         raise click.BadParameter(f"{value!r} is no size; write 512m, 8g or a number of bytes", param=param)
+    number = int(float(match[1]) * _UNITS[match[2]])
+    if number < 1:
+        raise click.BadParameter(f"{value!r} must be more than 0", param=param)
     return number
 
 
