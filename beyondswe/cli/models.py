@@ -87,9 +87,9 @@ def endpoint_options(command: F) -> F:
 
 def _with(command: F, turns: Callable[[F], F]) -> F:
     url, *others = _GATEWAY
-    for option in reversed([url, turns, *others]):
+    for option in reversed(others):
         command = option(command)
-    return command
+    return url(turns(command))
 
 
 def gateway_settings(
