@@ -149,6 +149,7 @@ def command(
     from beyondswe.errors import UsageError
     from beyondswe.runs.cleanup import remove_own_containers
     from beyondswe.sandbox.engine import Engine
+    from beyondswe.sandbox.host import package_index
     from beyondswe.sandbox.limits import capped
     from beyondswe.sandbox.types import Limits
 
@@ -161,6 +162,7 @@ def command(
         raise UsageError("--builder agent needs --model and --model-url")
     if not out.parent.is_dir():
         raise UsageError(f"--out {out}: there is no folder {out.parent}; make it first")
+    package_index()  # one that cannot be used ends the command before anything is built
     opened = open_dataset(dataset, **selection, require_tests=False, require_suites=False, defaults=DEFAULTS)
     for row in opened.bad:
         say(f"skipped: {row}")

@@ -32,6 +32,7 @@ from beyondswe.construction.masking import check_specification, mask_repository,
 from beyondswe.construction.recipes import File, Files, Material, Recipe, Release, ReleasesSource
 from beyondswe.errors import DataError
 from beyondswe.resources import cache_dir
+from beyondswe.sandbox.host import without_login
 
 MAX_ARCHIVE = 64 << 20
 MAX_UNPACKED = 256 << 20
@@ -101,7 +102,8 @@ def fetch(package: str, release: Release) -> Path:
     if found != release.sha256:
         raise DataError(
             f"{package} {release.version}: the source archive has sha256 {found}, but the recipe says"
-            f" {release.sha256}; nothing was unpacked. Is this the package index you mean to use? ({url})"
+            f" {release.sha256}; nothing was unpacked. Is this the package index you mean to use?"
+            f" ({without_login(url)})"
         )
     unfinished = cached.with_name(f".{cached.name}.{uuid.uuid4().hex}")
     try:
@@ -244,7 +246,7 @@ def _locate(package: str, release: Release) -> str:
     if answer.returncode:
         raise DataError(
             f"{asked}: the package index did not give this release; check network and index settings "
-            f"(UV_DEFAULT_INDEX, UV_FIND_LINKS, or uv.toml). uv says: {answer.stderr.strip()}"
+            f"(UV_DEFAULT_INDEX, UV_FIND_LINKS, or uv.toml). uv says: {without_login(answer.stderr.strip())}"
         )
     packages: list[dict[str, Any]] = tomllib.loads(answer.stdout)["packages"]
     archive = packages[0].get("sdist") or packages[0].get("archive") or {}
@@ -272,7 +274,7 @@ def _download(url: str, what: str) -> bytes:
                 content = response.read(MAX_ARCHIVE + 1)
         except (urllib.error.URLError, OSError) as error:
             raise DataError(
-                f"{what}: downloading {url} failed: {error}; try again, or put the file into a folder "
+                f"{what}: downloading {without_login(url)} failed: {error}; try again, or put the file into a folder "
                 f"that UV_FIND_LINKS names"
             ) from error
     else:

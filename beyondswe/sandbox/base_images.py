@@ -397,7 +397,8 @@ def _download_tools(folder: Path, python: str) -> None:
     fetched = subprocess.run(command, capture_output=True, text=True, check=False)
     if fetched.returncode:
         raise EngineError(
-            f"pip could not fetch what base images hold for Python {python}: {fetched.stderr.strip()}\n"
+            f"pip could not fetch what base images hold for Python {python}: "
+            f"{host.without_login(fetched.stderr.strip())}\n"
             "Check package index (PIP_INDEX_URL), proxy and certificates (`beyondswe engine doctor`)."
         )
 

@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from beyondswe.errors import DataError
+from beyondswe.errors import DataError, UsageError
 
 CA_BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
 """Where every base image keeps the certificates that it trusts, the host's included."""
@@ -51,10 +51,24 @@ def proxies() -> dict[str, str]:
 
 
 def package_index() -> str | None:
-    """The user's package index, where it is one that a container can ask too."""
+    """The user's package index, where it is one that a container can ask too. `UsageError` where its address holds a
+    login: that would stand in the history of images, and before a model that leads a build.
+    """
     names = ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL")
-    named = next((value for name in names if (value := os.environ.get(name))), "")
-    return named if named.startswith(("http://", "https://")) else None
+    name, named = next(((name, value) for name in names if (value := os.environ.get(name))), ("", ""))
+    if not named.startswith(("http://", "https://")):
+        return None
+    if without_login(named) != named:
+        raise UsageError(
+            f"{name} ({without_login(named)}) holds a login, which would be kept in the images that are built; "
+            "name a mirror or a proxy of that index that asks for none"
+        )
+    return named
+
+
+def without_login(text: str) -> str:
+    """A text without the user and password of the addresses in it."""
+    return re.sub(r"(:[/\\]{2})[^/\s'\"<>?#]*@", r"\1", text)
 
 
 def loopback_proxies() -> list[str]:

@@ -21,6 +21,7 @@ from packaging.version import Version
 from beyondswe.construction.releases import MAX_ARCHIVE
 from beyondswe.errors import DataError, EngineError, UsageError
 from beyondswe.resources import cache_dir
+from beyondswe.sandbox.host import without_login
 
 _JSON = "application/vnd.pypi.simple.v1+json"
 _TRIES = 4
@@ -67,7 +68,7 @@ class Index:
 
     def __init__(self, url: str) -> None:
         if not url.startswith(("http://", "https://")):
-            raise UsageError(f"--index-url {url}: not an address of http or https")
+            raise UsageError(f"--index-url {without_login(url)}: not an address of http or https")
         self.url = url.rstrip("/")
         self._client = httpx.Client(timeout=60, follow_redirects=True, headers={"User-Agent": "beyondswe"})
 
@@ -117,21 +118,21 @@ class Index:
         return cached, digest
 
     def _get(self, url: str, accept: str, what: str) -> httpx.Response:
-        problem = ""
+        problem, shown = "", without_login(url)
         for _ in range(_TRIES):
             try:
                 response = self._client.get(url, headers={"Accept": accept})
             except httpx.TransportError as error:
-                problem = f"{type(error).__name__}: {error}"
+                problem = without_login(f"{type(error).__name__}: {error}")
                 continue
             if response.status_code == 200:
                 return response
             problem = f"status {response.status_code}"
             if response.status_code in (404, 410):
-                raise DataError(f"{what}: the package index does not have it ({url})")
+                raise DataError(f"{what}: the package index does not have it ({shown})")
             if response.status_code < 500 and response.status_code != 429:
                 break
-        raise EngineError(f"{url}: the package index did not answer: {problem}")
+        raise EngineError(f"{shown}: the package index did not answer: {problem}")
 
 
 def _json_files(content: dict[str, object], base: str, package: str) -> list[Source]:

@@ -203,5 +203,11 @@ def test_archives_are_checked_kept_and_asked_for_again(index: Served, tmp_path: 
 def test_wrong_use_is_said(index: Served, tmp_path: Path) -> None:
     assert collect(index, tmp_path, "--family", "CrossRepo").code == 2
     assert collect(index, tmp_path, "--index-url", "ftp://x").code == 2
+    for address in (index.url, "ftp://x"):
+        secret = address.replace("://", "://me:s3cret@")
+        done = collect(index, tmp_path, "Other", "--index-url", secret)
+        assert done.code == 2 and "s3cret" not in done.err + done.out
+    done = collect(index, tmp_path, "--index-url", index.url.replace("://", "://me:s3cret@"))
+    assert done.code == 0 and "s3cret" not in (tmp_path / "c.jsonl").read_text() + done.err + done.out
     done = beyondswe("collect", "pypi", "nothing", "--out", "n.jsonl", "--index-url", index.url, cwd=tmp_path)
     assert done.code == 2 and "does not have it" in done.err
