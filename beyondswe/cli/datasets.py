@@ -142,18 +142,16 @@ def read_exclusions(path: Path) -> dict[str, str]:
         text = line.strip()
         if not text or text.startswith("#"):
             continue
-        if not text.startswith("{"):
-            found[text] = "excluded by hand"
-            continue
         try:
-            row = json.loads(text)
-            found[str(row["instance_id"])] = str(
-                row.get("reason") or row.get("status") or "no reason was given"
-            )
-        except (ValueError, KeyError) as error:
+            row = json.loads(text) if text[0] in "{[" else {"instance_id": text, "reason": "excluded by hand"}
+            name = row["instance_id"]
+            if not isinstance(name, str) or not name:
+                raise TypeError("instance_id is no name")
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise UsageError(
                 f"--exclude {path}, line {number}: expected an id, or JSON with instance_id and reason ({error})"
             ) from None
+        found[name] = str(row.get("reason") or row.get("status") or "no reason was given")
     return found
 
 

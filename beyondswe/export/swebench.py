@@ -91,10 +91,12 @@ def from_swebench(row: Mapping[str, Any], where: str) -> dict[str, Any]:
 
     try:
         ours: dict[str, Any] = json.loads(row[OURS])
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise DataError(
             f"{where}: {OURS} is no JSON ({error}); leave the field out to read the row as SWE-bench's"
         ) from None
+    if not isinstance(ours, dict):
+        raise DataError(f"{where}: {OURS} holds no row")
     loaded = load_row(ours)
     if loaded.instance is None:
         raise DataError(f"{where}: {OURS} holds no instance: {'; '.join(p.message for p in loaded.problems)}")
@@ -117,8 +119,11 @@ def import_swebench(path: Path) -> list[dict[str, Any]]:
             if text.lstrip().startswith("[")
             else [json.loads(line) for line in text.split("\n") if line.strip()]
         )
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"{path}: neither JSON nor JSONL ({error})") from error
+    for number, row in enumerate(rows, 1):
+        if not isinstance(row, dict):
+            raise DataError(f"{path}, row {number}: a JSON object is expected, found {type(row).__name__}")
     return [from_swebench(row, f"{path}, row {number}") for number, row in enumerate(rows, 1)]
 
 

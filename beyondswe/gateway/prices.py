@@ -25,10 +25,10 @@ class Price(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    input: float = Field(ge=0)
-    output: float = Field(ge=0)
-    cached: float | None = Field(default=None, ge=0)
-    cache_write: float | None = Field(default=None, ge=0)
+    input: float = Field(ge=0, allow_inf_nan=False, strict=True)
+    output: float = Field(ge=0, allow_inf_nan=False, strict=True)
+    cached: float | None = Field(default=None, ge=0, allow_inf_nan=False, strict=True)
+    cache_write: float | None = Field(default=None, ge=0, allow_inf_nan=False, strict=True)
 
     def cost(self, tokens: Tokens) -> float:
         cached = self.input if self.cached is None else self.cached

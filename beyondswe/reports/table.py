@@ -105,8 +105,8 @@ def notes(report: dict[str, Any]) -> list[str]:
         )
     if regraded := report.get("regraded"):
         lines.append(
-            f"regraded by an audit of {regraded['from']}: {regraded['attempts']} attempts count as unresolved, "
-            f"{regraded['changed']} of which had scored"
+            f"regraded by an audit of {regraded.get('from')}: {regraded.get('attempts')} attempts count as unresolved, "
+            f"{regraded.get('changed')} of which had scored"
         )
     if excluded := report["dataset"].get("excluded"):
         names = ", ".join(list(excluded)[:5]) + (", …" if len(excluded) > 5 else "")
@@ -114,7 +114,7 @@ def notes(report: dict[str, Any]) -> list[str]:
             f"instances of the dataset that are excluded, with reasons in run.json: {len(excluded)} ({names})"
         )
     if hosts := report.get("allow_hosts"):
-        lines.append(f"network {report['network']}; allowed beside: {', '.join(hosts)}")
+        lines.append(f"network {report['network']}; allowed beside: {', '.join(map(str, hosts))}")
     lines.append(
         "statuses: "
         + (", ".join(f"{count} {name}" for name, count in _by_count(report["statuses"])) or "none")

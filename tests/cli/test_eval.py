@@ -525,5 +525,7 @@ def test_excluded_instances_are_left_out_and_named_with_their_reason(
         "excluded: two: its tests have rotted" in done.err
         and "excluded, with reasons in run.json: 1 (two)" in done.err
     )
-    out.write_text('{"reason": "nobody knows"}\n')
-    assert cli.eval(*words).code == 2
+    for line in ('{"reason": "nobody knows"}', '{"instance_id": 5}', "[]", "[" * 100_000):
+        out.write_text(f"{line}\n")
+        done = cli.eval(*words)
+        assert done.code == 2 and "line 1" in done.err and "Traceback" not in done.err

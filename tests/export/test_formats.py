@@ -75,6 +75,15 @@ def test_a_row_that_was_edited_is_not_read_back_as_it_was(demo: Path, tmp_path: 
     assert not (tmp_path / "b.jsonl").exists()
 
 
+@pytest.mark.parametrize("text", ["5\n", '["a"]', "[" * 100_000, '{"instance_id": "a", "beyondswe": "[]"}\n'])
+def test_what_are_no_rows_is_said(text: str, tmp_path: Path) -> None:
+    (tmp_path / "odd.jsonl").write_text(text)
+    said = beyondswe(
+        "import", "swebench", str(tmp_path / "odd.jsonl"), "--out", str(tmp_path / "b.jsonl"), code=2
+    )
+    assert said["error"]["kind"] == "DataError"
+
+
 def test_predictions_of_a_run(demo: Path, tmp_path: Path) -> None:
     first, second = "quaywatch_compact_frames", "nightlark_thick_air"
     folder = run_folder(tmp_path, "r", {"C1": 1.0}, model="m")

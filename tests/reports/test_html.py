@@ -154,6 +154,23 @@ def test_a_trajectory_that_is_none_spoils_neither_page_nor_audit(tmp_path: Path,
     read_events({"trajectory.json": text.encode()})
 
 
+def test_files_of_strangers_neither_spoil_the_page_nor_lead_elsewhere(tmp_path: Path) -> None:
+    folder = a_run(tmp_path, "r", {"C1": 1.0})
+    attempt = folder / "attempts" / "C1" / "1"
+    (tmp_path / "secret").write_text("of the host")
+    (attempt / "patch.diff").unlink()
+    (attempt / "patch.diff").symlink_to(tmp_path / "secret")
+    steps = (
+        '[{"step_id": NaN, "source": "agent", "message": "m", "metrics": {"completion_tokens": Infinity}}]'
+    )
+    (attempt / "trajectory.json").write_text(f'{{"schema_version": "ATIF-v1.8", "steps": {steps}}}')
+    report(str(folder), "--html", str(tmp_path / "r.html"))
+    text = (tmp_path / "r.html").read_text()
+    assert "of the host" not in text
+    found = re.search(r'<script type="application/json" class="run">(.*?)</script>', text, re.DOTALL)
+    assert found and "NaN" not in found[1] and "Infinity" not in found[1]
+
+
 def test_numbers_of_the_figures() -> None:
     shares = data.outcomes_of_search(make_matrix(published_reports()))
     assert shares["DomainFix"] == data.Shares(3, 0, 0) and shares["Doc2Repo"] == data.Shares(2, 0, 1)

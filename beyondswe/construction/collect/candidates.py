@@ -48,7 +48,7 @@ def read_candidates(path: Path) -> list[Row]:
             continue
         try:
             row = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise DataError(f"{path}:{number}: not JSON: {error}") from error
         problem = _problem(row)
         if problem:

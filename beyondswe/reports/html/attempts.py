@@ -69,7 +69,7 @@ def _files(path: Path) -> dict[str, Any]:
         found["agent_log"] = cut(text, 2 * TEXT)
     if requests := _requests(path / "egress.jsonl"):
         found["requests"] = requests
-    if (trajectory := path / "trajectory.json").is_file():
+    if (trajectory := path / "trajectory.json").is_file() and not trajectory.is_symlink():
         found["steps"] = _steps(read_files([trajectory], path)["trajectory.json"])
     return found
 
@@ -96,7 +96,7 @@ def _steps(data: bytes) -> list[dict[str, Any]]:
         ]
         shown.append(
             {
-                "n": step.get("step_id"),
+                "n": step["step_id"] if isinstance(step.get("step_id"), int) else None,
                 "source": str(step.get("source")),
                 "text": cut(str(step.get("message") or "")),
                 "reasoning": cut(str(step.get("reasoning_content") or "")),
@@ -142,6 +142,9 @@ def _requests(path: Path) -> list[dict[str, Any]]:
 
 
 def _read(path: Path) -> str | None:
+    """The text of a file; None where there is none, or a link or pipe that somebody put in its place."""
+    if path.is_symlink() or not path.is_file():
+        return None
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -58,5 +58,6 @@ def _data(value: Any) -> Any:
     """JSON that cannot end the element that it stands in."""
     from markupsafe import Markup
 
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    finite = json.loads(json.dumps(value), parse_constant=lambda _name: None)  # a browser reads no NaN
+    text = json.dumps(finite, ensure_ascii=False, separators=(",", ":"))
     return Markup(text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029"))
