@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING
 
 from beyondswe.agents.collect import TRANSCRIPT_LIMIT, fetch_files, shortened
 from beyondswe.agents.endings import Seen, ending
-from beyondswe.agents.layers import Layer, check_opt_in, ensure_layer, layer_mount, layer_mounts
+from beyondswe.agents.layers import (
+    Layer,
+    check_opt_in,
+    ensure_layer,
+    layer_mount,
+    layer_mounts,
+    needed_source,
+)
 from beyondswe.agents.manifest import STDOUT, Manifest, PromptVia, agent_files
 from beyondswe.agents.protocol import AgentEnd, AgentStatus, ModelAccess, PreparedAttempt
 from beyondswe.agents.transcripts import Transcript, read_transcript
@@ -44,6 +51,11 @@ class CommandAgent:
         self.manifest = manifest
         self._folder = folder
         self._layer: Layer | None = None
+
+    def check(self) -> None:
+        """`UsageError` where it lacks what only its user can give."""
+        check_opt_in(self.manifest)
+        needed_source(self.manifest)
 
     def prepare(self, python_dir: Path | None = None) -> None:
         """See to the runtime layer, if it has one: built here if it is not there. Before any attempt."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from beyondswe.cli.datasets import dataset_options, image_provider, open_dataset
-from beyondswe.cli.matrix import ESTIMATE, EvalCommand
+from beyondswe.cli.matrix import CHECK_ALONE, ESTIMATE, EvalCommand
 from beyondswe.cli.models import gateway_options, gateway_settings, model_facts, refuse_without_model
 from beyondswe.cli.output import emit, say
 from beyondswe.cli.parameters import Number
@@ -130,6 +130,7 @@ def command(
     from beyondswe.gateway.access import AccessSettings
     from beyondswe.gateway.egress import policy_for
     from beyondswe.runs.folder import new_run_id
+    from beyondswe.runs.run import is_finished
     from beyondswe.runs.settings import Settings
     from beyondswe.sandbox.types import Limits
 
@@ -167,12 +168,19 @@ def command(
             provider_tools=provider_tools,
             request=made_ready.request,
         )
-    for note in notes:
+    check_alone = bool(click.get_current_context().meta.get(CHECK_ALONE))
+    for note in () if check_alone else notes:
         say(note)
     opened = open_dataset(dataset, **selection)
     prompts = Prompts(prompt, reach)
     for instance in {instance.family: instance for instance in opened.instances}.values():
         prompts.render(instance)  # a template that cannot be filled is told before anything starts
+    if isinstance(chosen, CommandAgent) and not dry_run:
+        chosen.check()
+    if check_alone:
+        if gateway is not None and not dry_run and not is_finished(runs_dir, run_id):
+            gateway.knock()
+        return 0
     if dry_run:
         return _estimate(opened, chosen.name, model, attempts, workers, runs_dir, as_json)
     if isinstance(chosen, CommandAgent):

@@ -9,7 +9,9 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,8 @@ _OF_SEARCH = ("search_backend", "page_reader", "summary_model", "web_cache")
 """Keys that only cells of searchswe that search can use; the others go without."""
 _OWN = ("agents", "models", "search", "run_id")
 """Keys of the file that are no options of `eval` by that name."""
+CHECK_ALONE = "beyondswe.check"
+"""In the meta of its context where `eval` is to check what it was given, and to do nothing."""
 ESTIMATE = "beyondswe.estimate"
 """Where a dry run leaves what it would take, in the meta of its context."""
 
@@ -53,34 +57,66 @@ def _matrix(command: EvalCommand, ctx: click.Context, words: list[str]) -> int:
     rest = [word for word in rest if word != "--json"]
     assert path is not None
     cells = make_cells(Path(path), command, prefix)
-    if any(OURS not in words for _, words in cells):
-        say(f"options of search go to the cells of {OURS} alone")
+    if any(cell.without for cell in cells):
+        say(f"options of search go to the cells of {OURS} that search, alone")
     contexts = []
-    for run_id, arguments in cells:
-        context = command.make_context("eval", [*arguments, *rest, "--run-id", run_id], parent=ctx)
-        contexts.append((run_id, context))
+    for cell in cells:
+        with _in_cell(cell.run_id):
+            words = [*cell.words, *rest, "--run-id", cell.run_id]
+            contexts.append((cell.run_id, command.make_context("eval", words, parent=ctx)))
+    ctx.meta[CHECK_ALONE] = True
+    for run_id, context in contexts:
+        with _in_cell(run_id), context:
+            command.invoke(context)
+    del ctx.meta[CHECK_ALONE]
     worst = 0
     reports: list[dict[str, Any]] = []
     estimates: list[dict[str, Any]] = []  # with --dry-run, which leaves no runs
-    for number, (run_id, context) in enumerate(contexts, 1):
-        say(f"\n{number} of {len(contexts)}: {run_id}")
-        with context:
-            code = int(command.invoke(context) or 0)
-        if context.params["dry_run"]:
-            estimates.append({"run_id": run_id, **ctx.meta.pop(ESTIMATE)})
-            continue
-        folder = find_run(run_id, context.params["runs_dir"])
-        reports.append(make_report(folder, strict=context.params["strict"]))
-        worst = max(worst, code)
-        if code == 130:
-            say("interrupted; the same command goes on with the matrix")
-            break
-    say("")
-    if reports:
-        show(reports, console())
+    try:
+        for number, (run_id, context) in enumerate(contexts, 1):
+            say(f"\n{number} of {len(contexts)}: {run_id}")
+            with _in_cell(run_id), context:
+                code = int(command.invoke(context) or 0)
+            if context.params["dry_run"]:
+                estimates.append({"run_id": run_id, **ctx.meta.pop(ESTIMATE)})
+                continue
+            folder = find_run(run_id, context.params["runs_dir"])
+            reports.append(make_report(folder, strict=context.params["strict"]))
+            worst = max(worst, code)
+            if code == 130:
+                say("interrupted; the same command goes on with the matrix")
+                break
+    finally:  # a cell that fails takes nothing from those that are finished
+        say("")
+        if reports:
+            show(reports, console())
     if as_json:
         emit({"config": str(path), **({"estimates": estimates} if estimates else {"runs": reports})})
     return worst
+
+
+@contextmanager
+def _in_cell(run_id: str) -> Iterator[None]:
+    """Errors name the cell that they are in."""
+    from beyondswe.errors import BeyondSWEError
+
+    try:
+        yield
+    except BeyondSWEError as error:
+        error.add_note(f"(in the run {run_id} of the matrix)")
+        raise
+    except click.UsageError as error:
+        message = f"{error.format_message()} (in the run {run_id} of the matrix)"
+        raise click.UsageError(message, error.ctx) from error
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of the matrix: its id, the words of its `eval`, and the options of search that it goes without."""
+
+    run_id: str
+    words: list[str]
+    without: tuple[str, ...] = ()
 
 
 def _taken(words: list[str], option: str) -> tuple[str | None, list[str]]:
@@ -99,8 +135,8 @@ def _taken(words: list[str], option: str) -> tuple[str | None, list[str]]:
     return value, rest
 
 
-def make_cells(path: Path, command: click.Command, prefix: str | None) -> list[tuple[str, list[str]]]:
-    """Run id and command line of every cell of the file; `UsageError` for what is wrong in it."""
+def make_cells(path: Path, command: click.Command, prefix: str | None) -> list[Cell]:
+    """Every cell of the file; `UsageError` for what is wrong in it."""
     import yaml
 
     from beyondswe.errors import UsageError
@@ -123,21 +159,23 @@ def make_cells(path: Path, command: click.Command, prefix: str | None) -> list[t
         )
     begin = prefix or str(document.get("run_id") or path.stem)
     shared = {key: value for key, value in document.items() if key not in _OWN}
-    cells: dict[str, list[str]] = {}
+    cells: dict[str, Cell] = {}
     for agent in agents:
         for model in models:
             for searching in search:
                 cell: dict[str, Any] = {**shared, **model, **agent}
                 if searching is not None:
                     cell["search"] = searching
+                without: tuple[str, ...] = ()
                 if cell.get("agent") != OURS or searching is False:
-                    cell = {key: value for key, value in cell.items() if key not in _OF_SEARCH}
+                    without = tuple(key for key in cell if key in _OF_SEARCH)
+                    cell = {key: value for key, value in cell.items() if key not in without}
                 words = [begin, cell.get("agent"), cell.get("model"), _SEARCH_WORDS[searching]]
                 run_id = "-".join(_word(str(word)) for word in words if word)
                 if run_id in cells:
                     raise UsageError(f"--config {path}: two runs would be called {run_id}; give one a `name`")
-                cells[run_id] = _arguments(cell, command, path)
-    return list(cells.items())
+                cells[run_id] = Cell(run_id, _arguments(cell, command, path), without)
+    return list(cells.values())
 
 
 OURS = "searchswe"

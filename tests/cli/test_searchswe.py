@@ -327,6 +327,56 @@ def test_faults_of_a_matrix_are_named(cli: Cli, text: str, why: str) -> None:
     assert done.code == 2 and why in done.json["error"]["message"], done.err
 
 
+@pytest.mark.parametrize(
+    ("agents", "more", "why"),
+    [
+        ("[oracle, orcale]", "", "did you mean oracle?"),
+        ("[oracle, searchswe]", "", "agent searchswe needs a model"),
+        ("[oracle, {name: nop, network: model}]", "", "give it --model"),
+        ("[oracle, {name: nop, prompt: none.j2}]", "", "none.j2"),
+        ("[oracle, {name: searchswe, model: m, search-backend: bing}]", "", "bing"),
+        ("[oracle, {name: searchswe, model: m, options: {tool_calls: sgml}}]", "", "tool_calls"),
+        ("[oracle, {name: nop, cpus: many}]", "", "many"),
+    ],
+)
+@pytest.mark.parametrize("dry", [[], ["--dry-run"]])
+def test_every_cell_is_checked_before_the_first_begins(
+    cli: Cli, agents: str, more: str, why: str, dry: list[str]
+) -> None:
+    (cli.folder / "m.yaml").write_text(f"dataset: demo\nagents: {agents}\n{more}")
+    done = cli("eval", "--json", "--config", "m.yaml", *dry)
+    message = done.json["error"]["message"]
+    assert done.code == 2 and why in message and "in the run m-" in message, done.err
+    assert "1 of 2" not in done.err and not cli.runs.exists()
+
+
+def test_the_models_of_every_cell_are_asked_for_before_the_first_begins(cli: Cli) -> None:
+    (cli.folder / "m.yaml").write_text(
+        "dataset: demo\nagents: [nop]\nmodels: [null, {name: a, model-url: 'http://127.0.0.1:9'}]\n"
+    )
+    done = cli("eval", "--json", "--config", "m.yaml")
+    message = done.json["error"]["message"]
+    assert done.code == 2 and "no connection to 127.0.0.1:9" in message and "in the run m-nop-a" in message
+    assert "1 of 2" not in done.err and not cli.runs.exists()
+
+
+@pytest.mark.engine
+def test_the_finished_cells_are_shown_where_a_later_one_fails(cli: Cli, dataset: Callable[..., str]) -> None:
+    (cli.folder / "m.yaml").write_text(f"dataset: {dataset('one')}\nagents: [oracle, nop]\n")
+    (cli.runs / "m-nop").mkdir(parents=True)
+    (cli.runs / "m-nop" / "own.txt").write_text("of somebody's")
+    done = cli("eval", "--json", "--config", "m.yaml")
+    assert done.code == 2 and "(in the run m-nop of the matrix)" in done.json["error"]["message"]
+    assert "options of search" not in done.err
+    assert "m-oracle" in done.err.partition("2 of 2")[2] and "100.00" in done.err.partition("2 of 2")[2]
+
+
+def test_cells_that_go_without_options_of_search_are_said(cli: Cli) -> None:
+    (cli.folder / "m.yaml").write_text("dataset: demo\nagents: [nop]\nsearch-backend: local\n")
+    done = cli("eval", "--config", "m.yaml", "--dry-run")
+    assert done.code == 0 and "options of search go to the cells of searchswe" in done.err
+
+
 def test_a_matrix_of_dry_runs_starts_nothing(cli: Cli) -> None:
     (cli.folder / "m.yaml").write_text("dataset: demo\nagents: [nop, oracle]\n")
     done = cli("eval", "--json", "--config", "m.yaml", "--dry-run")
@@ -344,6 +394,6 @@ def test_the_example_of_the_docs_is_read(cli: Cli) -> None:
     path = cli.folder / "paper.yaml"
     path.write_text(example)
     cells = make_cells(path, command, None)
-    assert len(cells) == 8 and all(name.startswith("paper-") for name, _ in cells)
-    for _, words in cells:
-        command.make_context("eval", list(words))
+    assert len(cells) == 8 and all(cell.run_id.startswith("paper-") for cell in cells)
+    for cell in cells:
+        command.make_context("eval", list(cell.words))
