@@ -177,9 +177,9 @@ def command(
         prompts.render(instance)  # a template that cannot be filled is told before anything starts
     if isinstance(chosen, CommandAgent) and not dry_run:
         chosen.check()
+    if gateway is not None and not dry_run and not is_finished(runs_dir, run_id):
+        gateway.knock()
     if check_alone:
-        if gateway is not None and not dry_run and not is_finished(runs_dir, run_id):
-            gateway.knock()
         return 0
     if dry_run:
         return _estimate(opened, chosen.name, model, attempts, workers, runs_dir, as_json)

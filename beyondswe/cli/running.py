@@ -169,7 +169,7 @@ def carry_out(
     from beyondswe.runs.attempt import Attempts, Environments
     from beyondswe.runs.cleanup import run_labels
     from beyondswe.runs.folder import new_run_id
-    from beyondswe.runs.run import is_finished, open_run
+    from beyondswe.runs.run import open_run
     from beyondswe.runs.verdicts import VerdictCache
     from beyondswe.sandbox.engine import Engine
     from beyondswe.sandbox.limits import capped
@@ -182,8 +182,6 @@ def carry_out(
     settings = replace(settings, limits=limits, notes=(*settings.notes, *capping))
     run_id = run_id or new_run_id(settings.agent["name"], settings.dataset.name)
     by_id = {instance.instance_id: instance for instance in instances}
-    if access.model is not None and not is_finished(runs_dir, run_id):
-        access.model.knock()
     with open_run(runs_dir, run_id, settings, by_id) as run:
         say(f"run {run_id}{' goes on' if run.resumed else ''}, {run.folder.path}")
         say_capped(settings.limits_asked, limits, capping)
