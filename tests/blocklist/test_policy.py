@@ -262,3 +262,27 @@ def test_long_texts_are_decided_quickly(word: str) -> None:
     text = word * (400_000 // len(word))
     assert not decide_text(f"colander {text}", Target("Pylons/colander")).blocked
     assert decide_text(f"{text} https://github.com/Pylons/colander/pull/1", Target("Pylons/colander")).blocked
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "a|" * 20_000,
+        "a|" * 20_000 + "a",
+        "echo a;" * 20_000,
+        "x=aaaaaaaaaaaaaaaa;" + "x=$x$x;" * 60,
+        "x=aaaaaaaaaaaaaaaaaaaa; for i in {1..9}; do x=${x//a/$x}; done",
+        "echo aaaaaaaaaaaaaaaa > f; for i in {1..60}; do cat f f > g; cat g g > f; done",
+    ],
+    ids=lambda command: command[:24],
+)
+def test_commands_beyond_all_measure_are_refused(command: str) -> None:
+    assert decide_command(command, COLANDER, search=True).rule == "too-long"
+
+
+def test_large_files_may_be_written() -> None:
+    body = "print((1, 2) or [3 | 4])\n" * 3_500
+    assert not decide_command(
+        f"cat > x.py <<'E'\n{body * 8}E\n".replace("|", "+"), COLANDER, search=True
+    ).blocked
+    assert not decide_command(f"cat > x.py <<'E'\n{body}E\n", COLANDER, search=True).blocked

@@ -8,8 +8,8 @@ import re
 from beyondswe.blocklist.bash import code, escapes, git, installers, web
 from beyondswe.blocklist.bash.builtins import simulated
 from beyondswe.blocklist.bash.context import Context, Refused, refuse
-from beyondswe.blocklist.bash.shell import Call, Shell, expand_all
-from beyondswe.blocklist.bash.words import UNKNOWN
+from beyondswe.blocklist.bash.shell import Call, Shell
+from beyondswe.blocklist.bash.words import UNKNOWN, TooLong, expand_all
 from beyondswe.blocklist.hosts import words
 from beyondswe.blocklist.names import names_of
 from beyondswe.blocklist.types import ALLOWED, DEFAULT, Decision, Policy, Target
@@ -116,6 +116,8 @@ def decide_command(command: str, target: Target, policy: Policy = DEFAULT, *, se
         return refused.decision
     except RecursionError:
         return Decision(True, "nested-too-deep", "commands inside commands")
+    except TooLong:
+        return Decision(True, "too-long", "more than is read of one command; do it in several steps")
     return ALLOWED
 
 

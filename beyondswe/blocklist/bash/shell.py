@@ -4,17 +4,34 @@ from __future__ import annotations
 
 import posixpath
 import re
+import time
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
-from beyondswe.blocklist.bash.words import UNKNOWN, Scope, expand, here, text_of
+from beyondswe.blocklist.bash.words import (
+    UNKNOWN,
+    Scope,
+    TooLong,
+    cut_at_operators,
+    expand,
+    expand_all,
+    here,
+    text_of,
+    within,
+)
 
 if TYPE_CHECKING:
-    from tree_sitter import Node, Parser
+    from tree_sitter import Language, Node
 
 _DEEPEST = 24
-_MOST_CALLS = 4000
+_MOST_CALLS = 10_000
+_MOST_BYTES = 16 << 20
+"""Bytes of all sources that are parsed for one command: itself, and the commands inside it."""
+_MOST_PIPES = 4000
+"""In one source: what the grammar takes for a pipeline without an end grows with their square."""
+_MOST_SECONDS = 5.0
+"""Of the processor, for one command."""
 _MOST_TURNS = 32
 _NESTED_COMMANDS = frozenset(("command_substitution", "process_substitution"))
 _TIME = re.compile(r"(^|[;&|({\n][ \t]*)time[ \t]+(?:-p[ \t]+)?(?=[^-\s])")
@@ -64,11 +81,11 @@ class Judge(Protocol):
 
 
 @lru_cache(maxsize=1)
-def _parser() -> Parser:
+def _language() -> Language:
     import tree_sitter_bash
-    from tree_sitter import Language, Parser
+    from tree_sitter import Language
 
-    return Parser(Language(tree_sitter_bash.language()))
+    return Language(tree_sitter_bash.language())
 
 
 @dataclass
@@ -86,6 +103,27 @@ class Shell:
     directory: str = "."
     depth: int = 0
     calls: int = 0
+    parsed: int = 0  # bytes
+    started: float = field(default_factory=time.thread_time)
+
+    def is_late(self) -> bool:
+        return time.thread_time() - self.started > _MOST_SECONDS
+
+    def _parse(self, data: bytes) -> Node:
+        """The tree of a source; `TooLong` where reading it takes too much."""
+        from tree_sitter import Parser
+
+        self.parsed += len(data)
+        if self.parsed > _MOST_BYTES or data.count(b"|") > _MOST_PIPES or self.is_late():
+            raise TooLong
+        parser = Parser(_language())  # one of its own: other threads may run while it asks back
+        try:
+            tree = parser.parse(
+                lambda at, _: data[at : at + 65536], progress_callback=lambda *_: self.is_late()
+            )
+        except ValueError:  # it was told to stop
+            raise TooLong from None
+        return tree.root_node
 
     def run(self, source: str, stdin: str | None = None) -> str | None:
         """Walk a source text; what it prints, None where nobody can say."""
@@ -95,16 +133,16 @@ class Shell:
         try:
             source = _TIME.sub(r"\1", source)
             data = source.encode("utf-8", "surrogatepass").decode("utf-8", "replace").encode()
-            tree = _parser().parse(data)
-            if tree.root_node.has_error:
+            root = self._parse(data)
+            if root.has_error:
                 self._loosely(source, stdin)
-            return _Walk(self, data).visit(tree.root_node, stdin)
+            return _Walk(self, data).visit(root, stdin)
         finally:
             self.depth -= 1
 
     def _loosely(self, source: str, stdin: str | None) -> None:
         """Where the grammar gives up: each piece between the operators on its own, so that nothing is passed over."""
-        for piece in _pieces(source):
+        for piece in cut_at_operators(source):
             if piece.strip() == source.strip():
                 continue
             self.run(piece, stdin)
@@ -142,12 +180,14 @@ class Shell:
         if text is None:
             self.files.pop(path, None)
         else:
-            self.files[path] = (self.files.get(path, "") if append else "") + text
+            self.files[path] = within((self.files.get(path, "") if append else "") + text)
 
     def execute(self, call: Call) -> str | None:
         """One call: aliases, functions and builtins of the shell first, then the judge."""
         self.calls += 1
-        if not call.words or self.calls > _MOST_CALLS or self.depth >= _DEEPEST:
+        if self.calls > _MOST_CALLS or self.is_late():
+            raise TooLong
+        if not call.words or self.depth >= _DEEPEST:
             return None
         first = call.words[0]
         if first in self.functions:
@@ -180,59 +220,8 @@ class Shell:
                     self.variables[at] = kept[at]
 
 
-def expand_all(text: str, scope: Scope) -> list[str]:
-    """The words of a simple text, expanded."""
-    return [one for word in _split_words(text) for one in expand(word, scope)]
-
-
 def _quoted(text: str) -> str:
     return "'" + text.replace("'", "'\\''") + "'"
-
-
-def _split_words(text: str) -> list[str]:
-    words, current, quote, at = [], "", "", 0
-    while at < len(text):
-        letter = text[at]
-        if letter == "\\" and quote != "'":
-            current += text[at : at + 2]
-            at += 2
-            continue
-        if quote:
-            quote = "" if letter == quote else quote
-        elif letter in "'\"":
-            quote = letter
-        elif letter in " \t\n":
-            if current:
-                words.append(current)
-            current = ""
-            at += 1
-            continue
-        current += letter
-        at += 1
-    return [*words, current] if current else words
-
-
-def _pieces(source: str) -> list[str]:
-    """A source cut at its unquoted operators."""
-    pieces, current, quote, at = [], "", "", 0
-    while at < len(source):
-        letter = source[at]
-        if letter == "\\" and quote != "'":
-            current += source[at : at + 2]
-            at += 2
-            continue
-        if quote:
-            quote = "" if letter == quote else quote
-        elif letter in "'\"":
-            quote = letter
-        elif letter in ";&|\n()":
-            pieces.append(current)
-            current = ""
-            at += 1
-            continue
-        current += letter
-        at += 1
-    return [piece for piece in [*pieces, current] if piece.strip()]
 
 
 class _Walk:
@@ -270,7 +259,7 @@ class _Walk:
             if child.type in ("comment", "word", "heredoc_body", "heredoc_end"):
                 continue
             one = self.visit(child, stdin)
-            printed = None if printed is None or one is None else printed + one
+            printed = None if printed is None or one is None else within(printed + one)
         return printed
 
     def _inside(self, node: Node) -> None:
@@ -432,7 +421,7 @@ class _Walk:
             return called, parts[0] if parts else ""
         text = text_of(self.text(value), self.shell.scope())
         if "+=" in self.text(node)[: len(called) + 2]:
-            text = self.shell.variables.get(called, "") + text
+            text = within(self.shell.variables.get(called, "") + text)
         return called, text
 
     def _assign(self, node: Node) -> None:
@@ -469,7 +458,7 @@ class _Walk:
         for value in values[:_MOST_TURNS] or [UNKNOWN]:
             self.shell.variables[self.text(name)] = value
             one = self.visit(body, stdin)
-            printed = None if printed is None or one is None else printed + one
+            printed = None if printed is None or one is None else within(printed + one)
         return printed
 
     def _while_statement(self, node: Node, stdin: str | None) -> str | None:

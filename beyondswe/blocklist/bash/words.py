@@ -8,9 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 
 UNKNOWN = "\ue000"
 _MAX_FIELDS = 256
+LONGEST = 4 << 20
+"""Characters of one text: a word, a file, what is printed."""
 _ESCAPE = re.compile(
     r"\\(?:([abeEfnrtv\\'\"?])|x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|0?([0-7]{1,3})|c(.))"
 )
@@ -32,6 +35,17 @@ _PLAIN = {
 _CASE = re.compile(r"(?<![\w-])(?:case(?=\s+\S+\s+in\s)|esac)(?![\w-])")
 """Words between which a closing bracket ends a pattern, not a substitution."""
 _NAME = re.compile(r"[A-Za-z_]\w*|[0-9@*#?$!-]")
+
+
+class TooLong(Exception):
+    """More than is read of one command."""
+
+
+def within(text: str) -> str:
+    """A text that is not too long to be kept."""
+    if len(text) > LONGEST:
+        raise TooLong
+    return text
 
 
 def unescape(text: str) -> str:
@@ -114,14 +128,19 @@ def expand(word: str, scope: Scope) -> list[str]:
     return fields[:_MAX_FIELDS]
 
 
+def expand_all(text: str, scope: Scope) -> list[str]:
+    """The words of a simple text, expanded."""
+    return [one for word in _split_words(text) for one in expand(word, scope)]
+
+
 def text_of(word: str, scope: Scope) -> str:
     """The one string that a word becomes where nothing is split: assignments, here-strings, redirections."""
-    return "".join(piece for piece, _ in _pieces(word, scope))
+    return within("".join(piece for piece, _ in _pieces(word, scope)))
 
 
 def here(body: str, scope: Scope) -> str:
     """The text of a here-document whose delimiter is not quoted."""
-    return "".join(piece for piece, _ in _pieces(body, scope, quoted=True))
+    return within("".join(piece for piece, _ in _pieces(body, scope, quoted=True)))
 
 
 def _fields(word: str, scope: Scope) -> list[str]:
@@ -129,7 +148,7 @@ def _fields(word: str, scope: Scope) -> list[str]:
     current: str | None = None
     for piece, split in _pieces(word, scope):
         if not split:
-            current = (current or "") + piece
+            current = within((current or "") + piece)
             continue
         parts = re.split(r"[ \t\n]+", piece)
         for at, part in enumerate(parts):
@@ -137,7 +156,7 @@ def _fields(word: str, scope: Scope) -> list[str]:
                 fields.append(current)
                 current = None
             if part:
-                current = (current or "") + part
+                current = within((current or "") + part)
     if current is not None:
         fields.append(current)
     return fields
@@ -250,6 +269,9 @@ def _parameter(inner: str, scope: Scope) -> str:
     if rest.startswith(("//", "/")):
         pattern, _, new = rest.lstrip("/").partition("/")
         old, new = text_of(pattern, scope), text_of(new, scope)
+        within(new)
+        if rest.startswith("//") and value.count(old) * len(new) > LONGEST and old:
+            raise TooLong
         return value.replace(old, new, -1 if rest.startswith("//") else 1) if old else value
     if rest[0] in "#%":
         ends = _glob(text_of(rest.lstrip("#%"), scope))
@@ -303,7 +325,8 @@ def braces(word: str) -> list[str]:
             if options:
                 tails = braces(word[end + 1 :])
                 heads = [one for option in options for one in braces(option)]
-                return [word[:at] + head + tail for head in heads for tail in tails][:_MAX_FIELDS]
+                joined = (word[:at] + head + tail for head in heads for tail in tails)
+                return list(islice(joined, _MAX_FIELDS))
         at += 1
     return [word]
 
@@ -314,7 +337,7 @@ def _options(inner: str) -> list[str]:
     if span:
         first, last = int(span[1]), int(span[2])
         step = 1 if first <= last else -1
-        return [str(number) for number in range(first, last + step, step)][:_MAX_FIELDS]
+        return [str(number) for number in range(first, last + step, step)[:_MAX_FIELDS]]
     letters = re.fullmatch(r"([A-Za-z])\.\.([A-Za-z])", inner)
     if letters:
         first, last = ord(letters[1]), ord(letters[2])
@@ -339,3 +362,49 @@ def _options(inner: str) -> list[str]:
             start = at + 1
         at += 1
     return [*parts, inner[start:]] if parts else []
+
+
+def _split_words(text: str) -> list[str]:
+    words, current, quote, at = [], "", "", 0
+    while at < len(text):
+        letter = text[at]
+        if letter == "\\" and quote != "'":
+            current += text[at : at + 2]
+            at += 2
+            continue
+        if quote:
+            quote = "" if letter == quote else quote
+        elif letter in "'\"":
+            quote = letter
+        elif letter in " \t\n":
+            if current:
+                words.append(current)
+            current = ""
+            at += 1
+            continue
+        current += letter
+        at += 1
+    return [*words, current] if current else words
+
+
+def cut_at_operators(source: str) -> list[str]:
+    """A source cut at its unquoted operators."""
+    pieces, current, quote, at = [], "", "", 0
+    while at < len(source):
+        letter = source[at]
+        if letter == "\\" and quote != "'":
+            current += source[at : at + 2]
+            at += 2
+            continue
+        if quote:
+            quote = "" if letter == quote else quote
+        elif letter in "'\"":
+            quote = letter
+        elif letter in ";&|\n()":
+            pieces.append(current)
+            current = ""
+            at += 1
+            continue
+        current += letter
+        at += 1
+    return [piece for piece in [*pieces, current] if piece.strip()]
