@@ -96,7 +96,11 @@ class _Call:
                 assembler.add(event)
             reply = assembler.reply()
         else:
-            reply = self.place.protocol.parse_reply(next(iter(events(data)), {}))
+            document = next(iter(events(data)), None)
+            if document is None and data:
+                self.failed(status, "the answer is no JSON object", final=True)
+                return
+            reply = self.place.protocol.parse_reply(document or {})
         if not reply.complete and not reply.text and not reply.calls:
             self.failed(status, "the answer broke off before it said anything", final=True)
             return
@@ -268,7 +272,7 @@ class Service:
 
         try:
             body = json.loads(raw) if raw else None
-        except ValueError:
+        except (ValueError, RecursionError):
             body = None
         if where is None and (service := provider_service(http.method, http.url.path, body)) is not None:
             self._check_tools([service])
@@ -335,7 +339,7 @@ async def _body(http: HttpRequest) -> bytes:
 def _object(raw: bytes) -> dict[str, Any]:
     try:
         body = json.loads(raw)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise _Refused(400, f"the body is not JSON: {error}") from error
     if not isinstance(body, dict):
         raise _Refused(400, "the body is no JSON object")

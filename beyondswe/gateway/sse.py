@@ -15,7 +15,7 @@ def events(data: bytes) -> Iterator[Mapping[str, Any]]:
     if data.lstrip()[:1] in (b"[", b"{"):
         try:
             whole = json.loads(data)
-        except ValueError:
+        except (ValueError, RecursionError):
             return
         yield from (
             item for item in (whole if isinstance(whole, list) else [whole]) if isinstance(item, dict)
@@ -30,7 +30,7 @@ def _object(block: bytes) -> dict[str, Any] | None:
     lines = [line[5:].strip() for line in block.splitlines() if line.startswith(b"data:")]
     try:
         found = json.loads(b"\n".join(lines))
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
 

@@ -570,3 +570,28 @@ def test_a_hundred_attempts_side_by_side(open_attempt: Open, model: Model) -> No
     for thread in threads:
         thread.join()
     assert [one.state["usage"]["turns"] for one in attempts] == [1] * 100
+
+
+@pytest.mark.parametrize("content", [b"not json at all", b"[" * 200_000])
+def test_a_success_that_is_no_json_is_a_failure_of_the_upstream(content: bytes, open_attempt: Open) -> None:
+    class Odd(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *words: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Odd)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        attempt = open_attempt(f"http://127.0.0.1:{server.server_port}/v1")
+        attempt.ask("chat")
+        state = attempt.close().state
+    finally:
+        server.shutdown()
+    assert state["usage"]["turns"] == 0 and state["upstream"]["failing"]
