@@ -8,6 +8,7 @@ for usage figures where the agent did not have it. What is read is read from a c
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import re
 import time
@@ -17,10 +18,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from beyondswe.gateway.conversation import Reply, Tokens
+from beyondswe.gateway import completions
+from beyondswe.gateway.conversation import Reply
 from beyondswe.gateway.metering import AGENT
 from beyondswe.gateway.pacing import GIVEN_UP, RETRIED, Pace, Patience, retry_after
-from beyondswe.gateway.protocols import CHAT, GEMINI, RESPONSES, Place, place
+from beyondswe.gateway.protocols import CHAT, GEMINI, Place, place
 from beyondswe.gateway.provider_tools import provider_service, provider_tools
 from beyondswe.gateway.recorder import now
 from beyondswe.gateway.relay import Relay, raw_headers
@@ -267,7 +269,9 @@ class Service:
         return _response(answer.status_code, headers, masker.feed(content) + masker.rest())
 
     async def _pass(self, http: HttpRequest, where: Place | None, raw: bytes) -> Response:
-        """A request that is no generation, as it is: lists of models, counting of tokens, what is not known."""
+        """A request in none of the protocols, as it is: lists of models, counting of tokens, what is not known.
+        What turns out to be a generation is a turn like others.
+        """
         import httpx
 
         try:
@@ -276,8 +280,14 @@ class Service:
             body = None
         if where is None and (service := provider_service(http.method, http.url.path, body)) is not None:
             self._check_tools([service])
-        if http.method not in ("GET", "HEAD") and where is None and (why := self.session.meter.exhausted()):
-            raise _Refused(403, f"the budget of this attempt is used up: {why}")
+        unknown = http.method not in ("GET", "HEAD") and where is None
+        role = self.session.role(http.headers.get(ROLE_HEADER))
+        if unknown and (words := self.session.closing_answer(role)) is not None:
+            raise _Refused(403, words)
+        model = str(body.get("model") or "") if isinstance(body, Mapping) else ""
+        generates = unknown and completions.is_completion(http.url.path)
+        if generates and (refusal := self.session.refusal(model)):
+            raise _Refused(400, refusal)
         kind = kind_of(where.protocol.name if where else None, http.url.path, http.headers)
         sent = self._client.build_request(
             http.method,
@@ -286,20 +296,33 @@ class Service:
             content=raw,
         )
         facts = {"started": now(), "path": http.url.path, "method": http.method}
+        if generates:
+            self.session.begin(role)  # before it is sent, so that many at once do not pass the limit
         masker = Masker(self._to.upstream.secrets)
         try:
             answer = await self._client.send(sent, stream=True)
         except httpx.HTTPError as fault:
-            self.session.passed(facts, 502)
+            self.session.passed(facts, 502, begun=generates and role)
             message = masker.text(
                 f"the model's upstream could not be reached: {type(fault).__name__}: {fault}"
             )
             raise _Refused(502, message) from fault
-        model = str(body.get("model") or "") if isinstance(body, Mapping) else ""
+        except BaseException:
+            self.session.passed(facts, 502, begun=generates and role)
+            raise
 
         def done(data: bytes) -> None:
-            tokens = _tokens(data) if http.method == "POST" and where is None and answer.is_success else None
-            self.session.passed(facts, answer.status_code, model=model, tokens=tokens)
+            status = answer.status_code
+            reply = completions.reply_of(data) if unknown and answer.is_success else Reply(complete=False)
+            said = reply.tokens is not None and reply.tokens.output > 0
+            if not (said or (generates and reply.complete)):
+                self.session.passed(facts, status, model=model, tokens=reply.tokens, begun=generates and role)
+                return
+            if not generates:
+                self.session.begin(role)
+            told = {**facts, "protocol": completions.NAME, "model": model, "status": status}
+            asked = functools.partial(completions.request_of, body)
+            self.session.answered(model, asked, reply, role, told, request_bytes=len(raw))
 
         return Relay(answer, answer_headers(answer.headers.items()), masker, None, done)
 
@@ -380,18 +403,6 @@ def _closing(where: Place, body: Mapping[str, Any], words: str, query: str) -> R
     if where.protocol is GEMINI and "alt=sse" not in query:
         return JSONResponse([event.data for event in told])
     return Response(b"".join(event.encode() for event in told), media_type="text/event-stream")
-
-
-def _tokens(data: bytes) -> Tokens | None:
-    """Tokens that an answer of unknown shape tells of, last."""
-    found = None
-    for event in events(data):
-        whole = event.get("response")
-        for told in (event, whole if isinstance(whole, Mapping) else {}):
-            for protocol in (CHAT, RESPONSES):
-                tokens = protocol.parse_reply(told).tokens
-                found = tokens if tokens and tokens.input + tokens.output else found
-    return found
 
 
 def _error(where: Place | None, status: int, message: str) -> Response:

@@ -145,9 +145,19 @@ class Session:
         self._recorder.answered(entry, parse, reply)
 
     def passed(
-        self, facts: Mapping[str, Any], status: int, *, model: str = "", tokens: Tokens | None = None
+        self,
+        facts: Mapping[str, Any],
+        status: int,
+        *,
+        model: str = "",
+        tokens: Tokens | None = None,
+        begun: str | bool = False,
     ) -> None:
-        """A request that is no generation went through. What it took counts, but it is no turn."""
+        """A request that is no generation went through. What it took counts, but it is no turn; the one that was
+        begun for it, in the role ``begun``, is given back.
+        """
+        if isinstance(begun, str):
+            self.meter.failed(begun)
         cost = None
         if tokens is not None:
             cost = self._prices.cost(model, tokens)

@@ -435,6 +435,56 @@ def test_what_is_no_generation_and_costs_is_counted_but_no_turn(open_attempt: Op
     assert usage["turns"] == 0 and usage["input_tokens"] == 7 and usage["roles"]["other"]["calls"] == 1
 
 
+@pytest.mark.parametrize(
+    ("path", "events"),
+    [
+        (
+            "/v1/completions",
+            [{"choices": [{"text": "Do"}]}, {"choices": [{"text": "ne."}]}, {"usage": "USAGE"}],
+        ),
+        ("/v1/completions", [{"choices": [{"text": "Done."}], "usage": "USAGE"}]),
+        ("/v1/completions", [{"choices": [{"text": "Done."}]}]),  # tokens are estimated
+        ("/v1/complete", [{"completion": "Done."}]),
+        ("/v1/something/new", [{"choices": [{"text": "Done."}], "usage": "USAGE"}]),
+    ],
+)
+def test_a_generation_in_no_protocol_is_a_turn_too(
+    open_attempt: Open, path: str, events: list[dict[str, Any]]
+) -> None:
+    usage = {"prompt_tokens": 7, "completion_tokens": 3}
+    told = [{**event, **({"usage": usage} if "usage" in event else {})} for event in events]
+    status = [500, 200]
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            data = "".join(f"data: {json.dumps(event)}\n\n" for event in told)
+            data = data if len(told) > 1 else json.dumps(told[0])
+            self.send_response(status.pop(0))
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data.encode())
+
+        def log_message(self, *words: object) -> None:
+            pass
+
+    body = {"model": "old", "prompt": "Say done."}
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        attempt = open_attempt(f"http://127.0.0.1:{server.server_address[1]}", budget=Budget(max_turns=1))
+        assert attempt.client.post(path, json=body).status_code == 500  # gives its turn back
+        assert attempt.client.post(path, json=body).status_code == 200
+        refused = attempt.client.post(path, json=body)
+        assert refused.status_code == 403 and "used up: 1 turns of 1" in refused.text
+        server.shutdown()
+    account = attempt.close()
+    assert account.usage["turns"] == 1 and account.usage["output_tokens"] >= 1
+    assert account.state["cut_off"] == "1 turns of 1 (--max-turns)"
+    call = next(c for c in map(json.loads, account.calls.read_text().splitlines()) if "reply" in c)
+    assert [one["text"] for one in call["new"]] == ["Say done."] and call["reply"]["text"] == "Done."
+    assert call["role"] == "agent" and call["model"] == "old"
+
+
 def test_a_gateway_that_died_is_started_again(open_attempt: Open, model: Model, gateways: Any) -> None:
     upstream = model({"default": WORK})
     patience = Patience(tries=2, first=0.01)  # a gateway of its own
