@@ -129,7 +129,7 @@ class Egress:
             request.path,
             accept=headers.get("accept", ""),
             user_agent=headers.get("user-agent", ""),
-            file_hosts=self.lookup.file_hosts,
+            file_hosts=self.lookup.file_hosts(attempt),
         )
         try:
             if asked and request.method not in {"GET", "HEAD", "OPTIONS"}:
@@ -194,7 +194,7 @@ class Egress:
         request, kind = flow.request, asked.kind
         try:
             if kind in {index.Kind.FILE, index.Kind.NPM_FILE}:
-                moment = await self.lookup.uploaded(request, asked)
+                moment = await self.lookup.uploaded(request, asked, attempt)
                 if not moment:
                     raise Refused("index-no-times", f"when {asked.filename} was uploaded cannot be found out")
                 if not index.in_time(moment, until):
@@ -299,7 +299,7 @@ class Egress:
             answer = index.simple_answer(
                 body, content_type, base=base, until=until, barred=attempt.barred, as_json=note.as_json
             )
-            self.lookup.learn(base, asked.project, body, content_type)
+            self.lookup.learn(base, asked.project, body, content_type, attempt=attempt)
         elif asked.kind is index.Kind.JSON_API:
             answer = index.json_api_answer(body, version=asked.version, until=until, barred=attempt.barred)
         else:

@@ -72,6 +72,7 @@ class Attempt:
         self.barred = self.policy.barred
         self.limits = self.policy.limits
         self.received = 0
+        self.file_hosts = set()  # that pages have pointed to which nobody vouches for
         self.handlers = {}
         self.tasks = set()
         self.server = None

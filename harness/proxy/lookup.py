@@ -25,21 +25,35 @@ class Lookup:
         self._indexes = {}  # host of files -> address of the simple index that leads there
         self._waiting = {}
 
-    @property
-    def file_hosts(self):
-        """Hosts that index pages have pointed to."""
-        return self._indexes
+    def file_hosts(self, attempt):
+        """Hosts that index pages have pointed to, those that this attempt alone has seen among them."""
+        return self._indexes.keys() | attempt.file_hosts
 
-    def learn(self, url, project, body, content_type):
-        """Keep what a project's page says."""
+    def learn(self, url, project, body, content_type, *, attempt=None):
+        """Keep what a project's page says, which ``attempt`` was given.
+
+        Anybody can serve a page of this shape. Only the configured index, and one that the user's --allow-host
+        names, say where files of other hosts are dated; for others this is a file's host all the same, in the
+        attempt that saw it.
+        """
         if len(self._times) > PROJECTS_KEPT:
             self._times.clear()
         simple = url.partition("?")[0].rstrip("/").rpartition("/")[0] + "/"
+        parts = urlsplit(url)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        trusted = simple == self._index or (
+            attempt is not None and attempt.policy.allows(parts.hostname, port)
+        )
         for host in index.file_hosts_of(body, url):
-            self._indexes.setdefault(host, simple)
+            if simple == self._index:
+                self._indexes[host] = simple
+            elif trusted or host == parts.hostname:
+                self._indexes.setdefault(host, simple)
+            else:
+                attempt.file_hosts.add(host)
         self._times[simple, project] = index.upload_times(body, content_type)
 
-    async def uploaded(self, request, asked):
+    async def uploaded(self, request, asked, attempt):
         """When a file was uploaded, or '' where its index does not list it."""
         if asked.kind is index.Kind.NPM_FILE:
             document = await self.npm(request.scheme, request.host, request.port, asked.project)
@@ -51,7 +65,7 @@ class Lookup:
             url = f"{simple}{asked.project}/"
             body, content_type = await self._once(url, index.SIMPLE_JSON)
             if body:
-                self.learn(url, asked.project, body, content_type)
+                self.learn(url, asked.project, body, content_type, attempt=attempt)
             moment = self._times.get(key, {}).get(asked.filename)
         return moment or ""
 
