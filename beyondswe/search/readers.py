@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import ipaddress
 import socket
+import threading
 import time
 import urllib.request
 from collections.abc import Callable, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urljoin, urlsplit
 
@@ -136,12 +137,13 @@ def follow(url: str, check: Check, tell: Tell, *, body: bool) -> tuple[str, http
     """Follow redirects from ``url``, each checked before it is asked for: final address, answer and (if
     wanted) body.
     """
+    until = time.monotonic() + _WHOLE
     for _ in range(_REDIRECTS + 1):
         if rule := check(url):
             raise Blocked(url, rule)
-        with _ask(url) as answer:
+        with _ask(url, until) as answer:
             target = answer.headers.get("location") if answer.is_redirect else None
-            data = _read(answer, url) if body and target is None else b""
+            data = _read(answer, url, until) if body and target is None else b""
             tell(Hop(url, answer.status_code, len(data)))
             if target is None:
                 return url, answer, data
@@ -149,25 +151,27 @@ def follow(url: str, check: Check, tell: Tell, *, body: bool) -> tuple[str, http
     raise WebFault(f"{url}: more than {_REDIRECTS} redirects")
 
 
-def _read(answer: httpx.Response, url: str) -> bytes:
+def _read(answer: httpx.Response, url: str, until: float) -> bytes:
     pieces: list[bytes] = []
-    size, until = 0, time.monotonic() + _WHOLE
+    size = 0
     try:
         for piece in answer.iter_bytes():
             size += len(piece)
             if time.monotonic() > until:
-                raise WebFault(f"{url} takes longer than {_WHOLE:g} s")
+                raise _late(url)
             if size > _PAGE_LIMIT:
                 raise WebFault(f"{url} is larger than {_PAGE_LIMIT >> 20} MiB")
             pieces.append(piece)
     except httpx.HTTPError as error:
+        if time.monotonic() > until:
+            raise _late(url) from None
         raise Unreachable(f"{url} breaks off: {error or type(error).__name__}") from None
     return b"".join(pieces)
 
 
 @contextmanager
-def _ask(url: str) -> Iterator[httpx.Response]:
-    """One GET without following redirects."""
+def _ask(url: str, until: float) -> Iterator[httpx.Response]:
+    """One GET without following redirects; its connection is cut at the moment ``until``, whatever it is at."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise WebFault(f"{url} is no address of a web page (http or https)")
@@ -179,14 +183,48 @@ def _ask(url: str) -> Iterator[httpx.Response]:
         headers["Host"] = parts.netloc.rpartition("@")[2]
         extensions["sni_hostname"] = parts.hostname
         url = parts._replace(netloc=f"{address}{f':{parts.port}' if parts.port else ''}").geturl()
+    if time.monotonic() > until:
+        raise _late(parts.geturl())
     try:
         with (
+            _cut_at(until) as extensions["trace"],
             httpx.Client(timeout=_TIMEOUT, trust_env=proxied) as client,
             client.stream("GET", url, headers=headers, extensions=extensions) as answer,
         ):
             yield answer
     except (httpx.HTTPError, httpx.InvalidURL) as error:
+        if time.monotonic() > until:
+            raise _late(parts.geturl()) from None
         raise Unreachable(f"{parts.geturl()} cannot be reached: {error or type(error).__name__}") from None
+
+
+@contextmanager
+def _cut_at(until: float) -> Iterator[Callable[[str, dict[str, Any]], None]]:
+    """What a client tells of its connections, which are cut at a moment: timeouts of single reads do not end a server
+    that sends a byte now and then.
+    """
+    sockets: list[socket.socket] = []
+
+    def trace(event: str, facts: dict[str, Any]) -> None:
+        if event.endswith((".connect_tcp.complete", ".start_tls.complete")):
+            sockets.append(facts["return_value"].get_extra_info("socket"))
+
+    def cut() -> None:
+        for one in sockets:
+            with suppress(OSError):  # closed, or wrapped by TLS since
+                socket.socket.shutdown(one, socket.SHUT_RDWR)
+
+    timer = threading.Timer(max(until - time.monotonic(), 0), cut)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield trace
+    finally:
+        timer.cancel()
+
+
+def _late(url: str) -> WebFault:
+    return WebFault(f"{url} takes longer than {_WHOLE:g} s")
 
 
 def _by_proxy(scheme: str, host: str) -> bool:

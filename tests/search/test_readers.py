@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+import socket
+import threading
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -162,3 +165,28 @@ def test_a_page_that_trickles_in_is_given_up(web: Any, monkeypatch: pytest.Monke
     monkeypatch.setattr(readers, "_WHOLE", -1.0)
     with pytest.raises(WebFault, match="takes longer"):
         _read(PlainReader(), "http://docs.example/notes")
+
+
+def test_a_server_that_trickles_its_head_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One moment holds for all of a page: every byte comes well within the timeout of a read."""
+    ended = threading.Event()
+
+    def trickle(listening: socket.socket) -> None:
+        connection, _ = listening.accept()
+        with connection, suppress(OSError):
+            connection.sendall(b"HTTP/1.1 200 OK\r\nX-Slow: ")
+            while not ended.wait(0.05):
+                connection.sendall(b"x")
+
+    monkeypatch.setattr(readers, "_WHOLE", 0.5)
+    monkeypatch.setattr(readers, "_public_address", lambda *_: "127.0.0.1")
+    monkeypatch.setattr(readers, "_by_proxy", lambda *_: False)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=trickle, args=(listening,), daemon=True)
+        thread.start()
+        try:
+            with pytest.raises(WebFault, match=r"takes longer than 0\.5 s"):
+                _read(PlainReader(), f"http://slow.example:{listening.getsockname()[1]}/")
+        finally:
+            ended.set()
+            thread.join()
