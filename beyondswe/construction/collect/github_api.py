@@ -21,6 +21,7 @@ from beyondswe.resources import cache_dir
 API = "https://api.github.com"
 _JSON = "application/vnd.github+json"
 _TRIES = 5  # of a request that fails for no reason of ours
+_LONGEST_WAIT = 3660.0  # seconds; the hourly limit comes back within them
 _SECONDARY = 60.0  # seconds to wait where a secondary limit does not say how long
 
 
@@ -91,6 +92,8 @@ class GitHub:
             )
             return Answer(known["text"], *pages)
         answer = Answer(response.text, *_pages(response))
+        if accept == _JSON:
+            _document(url, answer.text)  # before it is kept
         if etag := response.headers.get("etag"):
             partial = cached.with_name(f".{cached.name}.{os.getpid()}")
             partial.write_text(json.dumps({"etag": etag, **vars(answer)}))
@@ -122,7 +125,9 @@ class GitHub:
         body = {"query": query, "variables": variables}
         for _ in range(_TRIES):
             response = self._send("POST", url, {"Accept": _JSON}, body)
-            answer = response.json()
+            answer = _document(url, response.text)
+            if not isinstance(answer, dict):
+                raise DataError(f"{url}: the API answers GraphQL with something else than an object")
             errors = answer.get("errors") or []
             if any(error.get("type") == "RATE_LIMITED" for error in errors):
                 self._wait(_delay(response) or _SECONDARY, "the API's hourly limit for GraphQL is used up")
@@ -173,8 +178,22 @@ class GitHub:
             self._not_before = float(_header(response, "x-ratelimit-reset") or 0) + 0.5
 
     def _wait(self, seconds: float, why: str) -> None:
+        if seconds > _LONGEST_WAIT:
+            raise EngineError(
+                f"{self.api_url}: {why}, for {seconds / 3600:.1f} hours more; run the command again then to go on"
+            )
         self.on_wait(f"{why}; waiting {max(seconds, 0):.0f} s")
         time.sleep(max(seconds, 0))
+
+
+def _document(url: str, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise DataError(
+            f"{url}: answered with success, but not with JSON ({text[:80]!r}); is this the address of an API, and no "
+            "page of a proxy or a login?"
+        ) from None
 
 
 def _limited(response: httpx.Response) -> float | None:

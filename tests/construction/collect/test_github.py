@@ -119,6 +119,24 @@ def test_graphql_says_its_limit_in_its_answer(forge: Forge, tmp_path: Path) -> N
     assert set(found(forge, tmp_path, token="secret")) == {7}
 
 
+@pytest.mark.parametrize(
+    ("trouble", "code", "words"),
+    [
+        ((200, {"ETag": '"x"'}, "<html>sign in</html>"), 2, "not with JSON"),
+        ((429, {"Retry-After": "90000"}, "{}"), 3, "for 25.0 hours more; run the command again"),
+    ],
+)
+def test_a_page_and_a_pause_of_a_day_are_errors(
+    forge: Forge, tmp_path: Path, trouble: tuple[int, dict[str, str], str], code: int, words: str
+) -> None:
+    forge.add(7, body=LINK)
+    forge.trouble = [trouble]
+    done = collect(forge, tmp_path, "--pr", "7")
+    assert done.code == code and words in done.err and "Traceback" not in done.err
+    again = collect(forge, tmp_path, "--pr", "7")
+    assert again.code == 0, again.err
+
+
 def test_what_was_killed_goes_on_where_it_was(forge: Forge, tmp_path: Path) -> None:
     for number in range(1, 6):
         forge.add(number, body=LINK)
