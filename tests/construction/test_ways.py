@@ -183,8 +183,8 @@ def test_the_way_is_found_by_running_and_a_check_finds_what_has_rotted(
     (change,) = again.instance("way_plain")["changed"]
     assert change.startswith("pytest: 2.0, now ")
     assert {json.loads(line)["instance_id"] for line in exclusions.read_text().splitlines()} == {
-        "online",
-        "writes",
+        "way_online",
+        "way_writes",
     }
 
 

@@ -184,8 +184,8 @@ def root_archive(engine: Engine, base_image: str, tmp_path: Path) -> Iterator[Pa
     """The bootstrapped root's layer, which a registry can serve."""
     root = next(
         tag
-        for image in engine.client.images.list(filters={"label": "io.beyondswe.role=root"})
-        for tag in image.tags
+        for row in engine.api.images(filters={"label": "io.beyondswe.role=root"})
+        for tag in row.get("RepoTags") or ()
     )
     saved = tmp_path / "root.tar"
     with saved.open("wb") as stream:

@@ -32,9 +32,12 @@ def registry(engine: Engine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     monkeypatch.setenv("BEYONDSWE_NAMESPACE", f"test-images-{uuid.uuid4().hex[:8]}")
     with serving() as registry:
         yield registry
-        for image in engine.client.images.list():
-            if any(name.startswith(registry.address) for name in [*image.tags, *image.attrs["RepoDigests"]]):
-                engine.client.images.remove(str(image.id), force=True)
+        for (
+            row
+        ) in engine.api.images():  # one call: the library's own list looks at each, and others remove some
+            names = [*(row.get("RepoTags") or ()), *(row.get("RepoDigests") or ())]
+            if any(name.startswith(registry.address) for name in names):
+                engine.client.images.remove(str(row["Id"]), force=True)
 
 
 class TestEnsure:

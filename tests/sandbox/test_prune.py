@@ -31,8 +31,8 @@ def space(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, engine: Engine) -> It
     label = {"label": f"io.beyondswe.namespace={name}"}
     for container in engine.client.containers.list(all=True, filters=label):
         container.remove(force=True)
-    for image in engine.client.images.list(filters=label):
-        engine.client.images.remove(str(image.id), force=True)
+    for row in engine.api.images(filters=label):
+        engine.client.images.remove(str(row["Id"]), force=True)
 
 
 def prune(*words: str) -> dict[str, Any]:
