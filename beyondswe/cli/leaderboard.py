@@ -392,6 +392,8 @@ def build_command(site: Path, out: Path | None, as_json: bool) -> int:
 @json_option
 def serve_command(site: Path, out: Path | None, port: int, as_json: bool) -> int:
     """Build the site and serve it to this machine alone, for a look. Ctrl-C ends it."""
+    import signal
+
     from beyondswe.leaderboard.serve import server
 
     folder = out or site / "public"
@@ -404,6 +406,8 @@ def serve_command(site: Path, out: Path | None, port: int, as_json: bool) -> int
 
             emit({**built, "refused": refused, "url": url})
             sys.stdout.flush()
+        for number in (signal.SIGINT, signal.SIGTERM):  # whoever started this may have had them ignored
+            signal.signal(number, signal.default_int_handler)
         with suppress(KeyboardInterrupt):  # how it is meant to end
             httpd.serve_forever()
     return 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import re
 import signal
 import subprocess
@@ -192,8 +191,12 @@ def served(site: Path) -> Iterator[str]:
                     break
             yield json.loads(lines)["url"]
         finally:
-            os.kill(process.pid, signal.SIGINT)
-            assert process.wait(30) == 0
+            process.send_signal(signal.SIGINT)
+            try:
+                code = process.wait(30)
+            finally:
+                process.kill()
+            assert code == 0
 
 
 def test_serve_shows_the_site_to_this_machine(site: Path) -> None:
