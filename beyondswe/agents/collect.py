@@ -8,12 +8,12 @@ import posixpath
 
 from beyondswe.sandbox.tarstream import Kind, members
 from beyondswe.sandbox.types import Sandbox
+from beyondswe.sandbox.wire import HeadTail
 
 TRANSCRIPT_LIMIT = 32 << 20
 """Bytes kept of an agent's transcript in all."""
 
 _FILES_LIMIT = 20_000
-_CUT = b"\n--- cut here ---\n"
 
 
 def fetch_files(sandbox: Sandbox, path: str, pattern: str = "*") -> dict[str, bytes]:
@@ -37,8 +37,7 @@ def fetch_files(sandbox: Sandbox, path: str, pattern: str = "*") -> dict[str, by
 
 
 def shortened(data: bytes, limit: int) -> bytes:
-    """Head and tail of what is longer than ``limit``."""
-    if len(data) <= limit:
-        return data
-    half = (limit - len(_CUT)) // 2
-    return data[:half] + _CUT + data[-half:]
+    """Head and tail of what is longer than ``limit``, with a line that says how much is left out."""
+    kept = HeadTail(limit)
+    kept.add(data)
+    return kept.value()

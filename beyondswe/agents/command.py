@@ -101,9 +101,10 @@ class CommandAgent:
             stdin=prepared.prompt.encode() if manifest.prompt is PromptVia.STDIN else None,
             max_output=TRANSCRIPT_LIMIT if printed else LOG_LIMIT,
         )
-        log = shortened(result.stdout, LOG_LIMIT)
-        if result.stderr:
-            log += b"\n--- standard error ---\n" + shortened(result.stderr, LOG_LIMIT)
+        out, errors = result.stdout, result.stderr
+        if printed:  # more was kept of it than a log takes
+            out, errors = shortened(out, LOG_LIMIT), shortened(errors, LOG_LIMIT)
+        log = out + (b"\n--- standard error ---\n" + errors if errors else b"")
         transcript, files = self.account(prepared, sandbox, result.stdout)
         seen = Seen(
             exit_code=result.exit_code,
