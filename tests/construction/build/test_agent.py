@@ -36,9 +36,9 @@ MISTAKES: list[dict[str, Any]] = [
     {"do": "tool", "name": "finish", "args": {}},
 ]
 ONLY_HERE: list[dict[str, Any]] = [
-    # the folder of the second command is one that the first made where caches are: it does not count as changed
-    {"do": "bash", "cmd": "mkdir -p /root/.cache/wheels && cp -r . /root/.cache/wheels/tides"},
-    {"do": "bash", "cmd": INSTALL.replace("--editable .", "/root/.cache/wheels/tides")},
+    # what the first command makes lies where caches are: it does not count as a change, and the second needs it
+    {"do": "bash", "cmd": "mkdir -p /root/.cache/wheels && touch /root/.cache/wheels/ready"},
+    {"do": "bash", "cmd": f"test -e /root/.cache/wheels/ready && {INSTALL}"},
     {"do": "tool", "name": "finish", "args": {}},
 ]
 TEST = "import tides_of_yesterday\n\n\ndef test_moon():\n    assert tides_of_yesterday\n"
