@@ -231,6 +231,8 @@ def _first(page: Any) -> str:
 
 def _table(page: Any, url: str) -> None:
     """Sorting by keyboard, every filter, and the way to a submission's page."""
+    from playwright.sync_api import expect
+
     page.goto(url)
     count, rows = page.locator(".count"), page.locator("#board tbody tr:visible")
     assert count.inner_text() == "11 of 11" and _first(page).startswith("codex, GPT-5.4")
@@ -250,19 +252,19 @@ def _table(page: Any, url: str) -> None:
     page.get_by_label("Search").select_option("yes")
     assert rows.count() == 1 and _first(page) == "someone, A"
     page.get_by_role("button", name="Clear").click()
-    assert page.wait_for_function("document.querySelector('.count').textContent === '11 of 11'")
+    expect(count).to_have_text("11 of 11")
     page.locator("select[name=weights]").select_option("closed")
     page.get_by_label("From").fill("2026-05-15")
     assert rows.count() == 1 and _first(page) == "someone, B"
     page.get_by_role("button", name="Clear").click()
-    assert page.wait_for_function("document.querySelector('.count').textContent === '11 of 11'")
+    expect(count).to_have_text("11 of 11")
     page.get_by_label("Family").select_option("DepMigrate")
     assert page.locator("#board thead th:visible", has_text="CrossRepo").count() == 0
     assert page.locator("th[aria-sort=descending]").inner_text().startswith("DepMigrate")
     page.get_by_label("Dataset").select_option(index=2)
     assert rows.count() == 3
     page.get_by_role("link", name="someone, A").press("Enter")
-    assert page.locator("h1").inner_text() == "someone, A"
+    expect(page.locator("h1")).to_have_text("someone, A")
     assert page.locator("#outcomes tbody tr").count() == 4
     page.get_by_label("Find").fill("unresolved")
     assert page.locator("#outcomes tbody tr:visible").count() == 2
