@@ -153,7 +153,7 @@ def instance(family: Family, **more: str) -> Instance:
         family=family,
         image="i",
         base_commit="c0ffee",
-        workdir="/work/tree",
+        workdir="/srv/tree",
         problem_statement="It <breaks> {{ here }}",
         specification="the long specification",
         patch="THE-REFERENCE",
@@ -167,7 +167,7 @@ def instance(family: Family, **more: str) -> Instance:
 @pytest.mark.parametrize("network", [Network.NONE, Network.OPEN])
 def test_prompts_tell_the_task_and_nothing_of_the_answer(family: Family, network: Network) -> None:
     prompt = Prompts("default", network).render(instance(family))
-    assert "/work/tree" in prompt
+    assert "/srv/tree" in prompt
     assert ("There is no network" in prompt) == (network is Network.NONE)
     if family is Family.DOC2REPO:
         assert "repo_document.md" in prompt and "target_repo" in prompt
@@ -187,7 +187,7 @@ def test_a_prompt_file_is_a_template_and_its_faults_are_named(tmp_path: Path) ->
     path = tmp_path / "p.j2"
     path.write_text("{{ family }} in {{ workdir }}\n")
     prompts = Prompts(str(path), Network.NONE)
-    assert prompts.render(instance(Family.CROSSREPO)) == "CrossRepo in /work/tree\n"
+    assert prompts.render(instance(Family.CROSSREPO)) == "CrossRepo in /srv/tree\n"
     path.write_text("{{ patch }}")
     assert Prompts(str(path), Network.NONE).sha256 != prompts.sha256
     with pytest.raises(UsageError, match="'patch' is undefined"):
